@@ -10,7 +10,7 @@ from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# Two cores shared by parallel workers make hypothesis' deadline per example a lottery; CI draws the same cases each time.
+# Parallel workers on two cores make a deadline per example a lottery; CI draws the same cases each time.
 settings.register_profile("house", deadline=None, derandomize=os.environ.get("CI") == "true")
 settings.load_profile("house")
 
@@ -23,7 +23,7 @@ def repo_root() -> Path:
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """Reference fixtures that may lie beside the checkout; a clone elsewhere has none, and the test is skipped."""
+    """Reference fixtures that may lie beside the checkout; a clone elsewhere has none and skips."""
     folder = ROOT.parent / "shared" / "fixtures"
     if not folder.is_dir():
         pytest.skip("no reference fixtures beside this checkout")

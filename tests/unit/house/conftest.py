@@ -1,4 +1,4 @@
-"""The files of this checkout, as git has them; without git (an unpacked archive) all that is not built here."""
+"""The files of this checkout, as git has them; in an unpacked archive all that is not built here."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _BUILT = {".git", ".venv", ".cache", "__pycache__", ".hypothesis", "dist", "buil
 
 
 def git(root: Path, *arguments: str) -> str | None:
-    """Output of git, or None where there is no git or no repository. Root may look into another user's checkout."""
+    """Output of git, or None where there is no git or no repository; also as root in a user's checkout."""
     try:
         done = subprocess.run(
             ["git", "-c", f"safe.directory={root}", "-C", str(root), *arguments],
