@@ -1,4 +1,4 @@
-"""requirements.lock: one file for every supported Python, by hash, without addresses, in step with pyproject.toml."""
+"""requirements.lock: one file for every supported Python, by hash, without addresses, current."""
 
 from __future__ import annotations
 
