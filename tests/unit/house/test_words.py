@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE_SOURCES = re.compile(
-    r"https?://[^\s\"']+/[s]imple\b|[p]ythonhosted\.org|[d]eb\.debian\.org|[s]ecurity\.debian\.org"
+    r"https?://(?!127\.0\.0\.1\b)[^\s\"']+/[s]imple\b|[p]ythonhosted\.org|[d]eb\.debian\.org|[s]ecurity\.debian\.org"
     r"|[s]napshot\.debian\.org|(?:--|[a-z]-)[i]ndex-url[ =]+\S*//|--[f]ind-links[ =]"
 )
 UNFINISHED = re.compile(r"\b(?:[T]ODO|[F]IXME|[X]XX)\b")
@@ -37,6 +37,7 @@ def found(pattern: re.Pattern[str], texts: dict[Path, str]) -> list[str]:
     ("pattern", "bad", "good"),
     [
         (PACKAGE_SOURCES, "index = 'https://host.example/pypi/" + "simple/'", "https://host.example/simpler"),
+        (PACKAGE_SOURCES, "http://10.0.0.1:80/" + "simple", "http://127.0.0.1:{port}/" + "simple"),
         (PACKAGE_SOURCES, "http://deb." + "debian.org/debian", "debian.org"),
         (PACKAGE_SOURCES, "pip install --extra-index-" + "url https://x", "--no-emit-index-url"),
         (UNFINISHED, "# TO" + "DO: later", "mktemp file.XXXXXX"),
