@@ -50,8 +50,9 @@ def manifest(folder: Path, exclude: Collection[str] = ()) -> dict[str, Entry]:
             found[relative] = _entry(root, path)
         except UnicodeEncodeError:
             reasons.append(f"{relative!r}: the name is not UTF-8")
-        except OSError as error:
-            reasons.append(f"{relative}: cannot be read ({error.strerror or error})")
+        except (OSError, RuntimeError) as error:
+            # Python 3.11 and 3.12 report a loop of links as a RuntimeError.
+            reasons.append(f"{relative}: cannot be read ({getattr(error, 'strerror', None) or error})")
         except ValueError as error:
             reasons.append(f"{relative}: {error}")
     if reasons:
@@ -88,7 +89,7 @@ def _entry(root: Path, path: Path) -> Entry:
     if not stat.S_ISREG(target.stat().st_mode):
         raise ValueError("neither a file nor a folder")
     hasher = hashlib.sha256()
-    with os.fdopen(os.open(target, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as stream:
+    with os.fdopen(os.open(target, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as stream:
         before = os.fstat(stream.fileno())
         while block := stream.read(CHUNK):
             hasher.update(block)

@@ -71,7 +71,7 @@ def _prepare_model(model: Path) -> None:
     made.chmod(0o755)
     revision = make_model(made)
     if revision != DEMO_REVISION:
-        raise AssertionError(f"make_model gives {revision}, DEMO_REVISION says {DEMO_REVISION}")
+        raise RuntimeError(f"make_model gives {revision}, DEMO_REVISION says {DEMO_REVISION}")
     if model.exists() or model.is_symlink():
         # A folder cannot replace a full one in one step, so the old one moves aside first.
         model.rename(Path(tempfile.mkdtemp(prefix=".tmp-", dir=model.parent)) / "old")

@@ -59,21 +59,14 @@ def _serve(server: Server, options: argparse.Namespace, stop: threading.Event) -
     engine = server.engine
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
-    log.info(
-        "%s, %d tensors, %d tokens; %s; simulated, %g tok/s without speculation",
-        engine.model.architecture,
-        engine.model.tensors,
-        len(engine.model.tokens),
-        _described(engine),
-        options.tok_s,
-    )
+    log.info("on %s port %d, starting: %s", options.host, server.server_port, _described(engine))
     stop.wait(options.start_seconds)
     if options.fault == "crash" and not stop.is_set():
         log.error("RuntimeError: Engine core initialization failed (fault: crash)")
         return 1
     if options.fault != "never-ready" and not stop.is_set():
         engine.ready.set()
-        log.info("listening on %s port %d as %s", options.host, server.server_port, engine.name)
+        log.info("ready, serving %s", engine.name)
     stop.wait()
     server.draining.set()
     log.info("stopping: requests in flight may end within %g s", DRAIN_SECONDS)
@@ -84,10 +77,11 @@ def _serve(server: Server, options: argparse.Namespace, stop: threading.Event) -
 
 
 def _described(engine: Engine) -> str:
-    speculation = engine.speculation
+    model, speculation = engine.model, engine.speculation
+    text = f"{model.architecture}, {model.tensors} tensors, {len(model.tokens)} tokens, "
     if speculation is None:
-        return "no speculation"
-    return (
+        return text + "no speculation"
+    return text + (
         f"speculation {speculation.method}, k={speculation.k}, stated acceptance length "
         f"{speculation.acceptance_length:.2f}, step cost {speculation.step_cost:g}"
     )
@@ -129,7 +123,7 @@ def _parser() -> argparse.ArgumentParser:
         "--model", type=Path, required=True, help="folder with config.json, tokenizer, weights"
     )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
-    parser.add_argument("--port", type=int, default=8000, help="0 takes a free one (default: %(default)s)")
+    parser.add_argument("--port", type=_port, default=8000, help="0 takes a free one (default: %(default)s)")
     parser.add_argument("--served-model-name", help="name in the API (default: the folder)")
     parser.add_argument("--speculative-config", metavar="JSON", help="as vLLM's, with stated acceptance")
     parser.add_argument("--start-seconds", type=_seconds, default=0.0, help="time at 503 before it is ready")
@@ -144,21 +138,26 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _seconds(text: str) -> float:
-    value = float(text)
-    if not 0 <= value < 86400:
-        raise ValueError
-    return value
+    return _within(text, 0, 86400)
 
 
 def _rate(text: str) -> float:
-    value = float(text)
-    if not 0 < value <= 1e6:
-        raise ValueError
-    return value
+    return _within(text, 0.001, 1e6)
 
 
 def _count(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise ValueError
+    return int(_within(text, 1, 1e6))
+
+
+def _port(text: str) -> int:
+    return int(_within(text, 0, 65535))
+
+
+def _within(text: str, least: float, most: float) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if not least <= value <= most:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from {least:g} to {most:g}")
     return value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 
 from .faults import SLOW_FACTOR
@@ -46,7 +46,7 @@ class Engine:
     def plan(self, request: Request) -> Plan:
         return plan(self.model, self.speculation, request.wish, self.fault)
 
-    def play(self, request: Request, answer: Plan, gone: Callable[[], bool]) -> Iterator[Step]:
+    def play(self, request: Request, answer: Plan, gone: Callable[[], bool]) -> Generator[Step, None, None]:
         """The steps of ``answer``, each when due. ``gone`` is asked before each; raises ``Aborted``."""
         arrived = time.monotonic()
         with self._slot(gone):

@@ -65,7 +65,7 @@ def plan(model: Model, speculation: Speculation | None, wish: Wish, fault: str |
     # The prompt's own pass yields the first token and drafts nothing.
     steps, done = [Step((tokens[0],), None)], 1
     while done < len(tokens):
-        draws = [_draw(wish.key, b"draft", done, position) for position in range(speculation.k)]
+        draws = [draw(wish.key, b"draft", done, position) for position in range(speculation.k)]
         accepted = min(speculation.accepted(draws), len(tokens) - done - 1)
         steps.append(Step(tuple(tokens[done : done + accepted + 1]), accepted))
         done += accepted + 1
@@ -94,12 +94,12 @@ def _token(model: Model, wish: Wish, fault: str | None, position: int) -> int:
     if fault == "garbage":
         return model.words[0]
     may_end = position >= max(EOS_NOT_BEFORE, wish.min_tokens) and not wish.ignore_eos
-    if may_end and _draw(wish.key, b"end", position) < 1 / EOS_ONE_IN:
+    if may_end and draw(wish.key, b"end", position) < 1 / EOS_ONE_IN:
         return model.eos
-    return model.words[int(_draw(wish.key, b"word", position) * len(model.words))]
+    return model.words[int(draw(wish.key, b"word", position) * len(model.words))]
 
 
-def _draw(key: bytes, what: bytes, *position: int) -> float:
+def draw(key: bytes, what: bytes, *position: int) -> float:
     """A number in [0, 1) that depends on its arguments alone, on every machine and every Python."""
     text = what + b":" + ",".join(map(str, position)).encode() + b":" + key
     return int.from_bytes(hashlib.sha256(text).digest()[:6], "big") / 2**48

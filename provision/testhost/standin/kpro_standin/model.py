@@ -7,7 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-DTYPE_BYTES = {"BF16": 2, "F16": 2, "F32": 4, "F64": 8, "I8": 1, "U8": 1, "I32": 4, "I64": 8, "BOOL": 1}
+DTYPES = {
+    1: ("BOOL", "U8", "I8", "F8_E4M3", "F8_E5M2"),
+    2: ("I16", "U16", "F16", "BF16"),
+    4: ("I32", "U32", "F32"),
+    8: ("I64", "U64", "F64"),
+}
+BYTES = {dtype: size for size, dtypes in DTYPES.items() for dtype in dtypes}
 # The safetensors format itself caps the header at 100 MB.
 HEADER_LIMIT = 100_000_000
 
@@ -22,7 +28,7 @@ class ModelError(ValueError):
 
 @dataclass(frozen=True)
 class Model:
-    """``tokens``: text by id, ``ids`` the reverse. ``words``: ids that answers use. ``max_len``: in tokens."""
+    """``tokens``: text by id, ``ids`` the reverse. ``words``: ids that answers use. ``max_len`` in tokens."""
 
     architecture: str
     tokens: dict[int, str]
@@ -147,7 +153,7 @@ def _weights(folder: Path, reasons: list[str]) -> dict[str, list[int]]:
     for file in files:
         try:
             shapes.update(_safetensors(file))
-        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             reasons.append(f"{file.name} is broken ({error or type(error).__name__})")
     return shapes
 
@@ -170,7 +176,7 @@ def _safetensors(file: Path) -> dict[str, list[int]]:
         count = 1
         for dimension in entry["shape"]:
             count *= dimension
-        if end - begin != count * DTYPE_BYTES[entry["dtype"]]:
+        if end - begin != count * BYTES[entry["dtype"]]:
             raise ValueError(f"{name} has {end - begin} bytes, its shape needs another number")
         spans.append((begin, end))
         shapes[name] = list(entry["shape"])

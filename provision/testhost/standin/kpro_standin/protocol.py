@@ -1,4 +1,4 @@
-"""The two request forms of the OpenAI API, checked, and the answers to them."""
+"""The two request forms of the OpenAI API, read and checked."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from .generation import Plan, Wish
+from .generation import Wish
 from .model import Model
 
 # What would change the answer and is not simulated: refused, since a silent default would mislead a test.
 NOT_SIMULATED: dict[str, tuple[Any, ...]] = {"n": (1,), "best_of": (1,), "echo": (False,), "suffix": ("",)}
+
+# vLLM's default limit (--max-logprobs).
+MOST_LOGPROBS = 20
 
 
 class BadRequest(ValueError):
@@ -23,12 +26,15 @@ class BadRequest(ValueError):
 
 @dataclass(frozen=True)
 class Request:
+    """``logprobs``: how many of the best are listed for each token; ``None``: no log-probabilities."""
+
     chat: bool
     model: str
     wish: Wish
     prompt_tokens: int
     stream: bool
     include_usage: bool
+    logprobs: int | None
 
 
 def parse(path: str, raw: bytes, model: Model, served: str) -> Request:
@@ -63,7 +69,15 @@ def parse(path: str, raw: bytes, model: Model, served: str) -> Request:
     options = body.get("stream_options") or {}
     if not isinstance(options, dict):
         raise BadRequest("stream_options must be an object")
-    return Request(chat, served, wish, count, _flag(body, "stream"), _flag(options, "include_usage"))
+    return Request(
+        chat,
+        served,
+        wish,
+        count,
+        _flag(body, "stream"),
+        _flag(options, "include_usage"),
+        _logprobs(body, chat),
+    )
 
 
 def _prompt(body: dict[str, Any], model: Model) -> tuple[Any, int]:
@@ -109,12 +123,13 @@ def _limit(body: dict[str, Any], chat: bool, room: int) -> int:
     return _number(body, key, max(1, room) if chat else 16, 1)
 
 
-def _number(body: dict[str, Any], key: str, default: int, least: int) -> int:
+def _number(body: dict[str, Any], key: str, default: int, least: int, most: int | None = None) -> int:
     value = body.get(key)
     if value is None:
         return default
-    if type(value) is not int or value < least:
-        raise BadRequest(f"{key} must be a whole number of at least {least}, got {value!r}")
+    if type(value) is not int or value < least or (most is not None and value > most):
+        span = f"of at least {least}" if most is None else f"from {least} to {most}"
+        raise BadRequest(f"{key} must be a whole number {span}, got {value!r}")
     return value
 
 
@@ -125,66 +140,16 @@ def _flag(body: dict[str, Any], key: str) -> bool:
     return bool(value)
 
 
+def _logprobs(body: dict[str, Any], chat: bool) -> int | None:
+    """A number for completions; for chats a switch, with the number in ``top_logprobs``."""
+    if chat:
+        return _number(body, "top_logprobs", 0, 0, MOST_LOGPROBS) if _flag(body, "logprobs") else None
+    return None if body.get("logprobs") is None else _number(body, "logprobs", 0, 0, MOST_LOGPROBS)
+
+
 def _stop(body: dict[str, Any]) -> tuple[str, ...]:
     stop = body.get("stop")
     stops = [stop] if isinstance(stop, str) else stop or []
     if not isinstance(stops, list) or not all(isinstance(text, str) and text for text in stops):
         raise BadRequest("stop must be a text or a list of texts")
     return tuple(stops)
-
-
-def answer(request: Request, plan: Plan, ident: str, created: int) -> dict[str, Any]:
-    """The whole answer in one object."""
-    text = "".join(token.text for token in plan.tokens)
-    content: dict[str, Any] = (
-        {"message": {"role": "assistant", "content": text}} if request.chat else {"text": text}
-    )
-    choice = {"index": 0, **content, "logprobs": None, "finish_reason": plan.finish}
-    kind = "chat.completion" if request.chat else "text_completion"
-    return {
-        **_frame(request, ident, created, kind),
-        "choices": [choice],
-        "usage": usage(request, len(plan.tokens)),
-    }
-
-
-def chunk(request: Request, text: str, finish: str | None, ident: str, created: int) -> dict[str, Any]:
-    """One streamed piece."""
-    content: dict[str, Any] = {"delta": {"content": text}} if request.chat else {"text": text}
-    kind = "chat.completion.chunk" if request.chat else "text_completion"
-    choice = {"index": 0, **content, "logprobs": None, "finish_reason": finish}
-    return {**_frame(request, ident, created, kind), "choices": [choice]}
-
-
-def opening(request: Request, ident: str, created: int) -> dict[str, Any] | None:
-    """The first chunk of a chat, which names the role; completions have none."""
-    if not request.chat:
-        return None
-    first = chunk(request, "", None, ident, created)
-    first["choices"][0]["delta"] = {"role": "assistant", "content": ""}
-    return first
-
-
-def closing(request: Request, tokens: int, ident: str, created: int) -> dict[str, Any]:
-    """The last chunk under ``stream_options.include_usage``: no choice, only the usage."""
-    kind = "chat.completion.chunk" if request.chat else "text_completion"
-    return {**_frame(request, ident, created, kind), "choices": [], "usage": usage(request, tokens)}
-
-
-def usage(request: Request, tokens: int) -> dict[str, int]:
-    return {
-        "prompt_tokens": request.prompt_tokens,
-        "completion_tokens": tokens,
-        "total_tokens": request.prompt_tokens + tokens,
-    }
-
-
-def error(status: int, message: str) -> dict[str, Any]:
-    """An error in the form that clients of the OpenAI API read."""
-    kinds = {400: "BadRequestError", 401: "Unauthorized", 404: "NotFoundError"}
-    kind = kinds.get(status, "InternalServerError" if status >= 500 else "BadRequestError")
-    return {"error": {"message": message, "type": kind, "param": None, "code": status}}
-
-
-def _frame(request: Request, ident: str, created: int, kind: str) -> dict[str, Any]:
-    return {"id": ident, "object": kind, "created": created, "model": request.model}

@@ -10,11 +10,11 @@ import select
 import socket
 import threading
 import time
-import uuid
+from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from . import protocol
+from . import answers, protocol
 from .engine import Aborted, Engine
 from .version import VERSION
 
@@ -68,7 +68,6 @@ class Handler(BaseHTTPRequestHandler):
     sys_version = ""
     # An idle connection is dropped after this many seconds; a running answer is not bound by it.
     timeout = 65
-    streaming = False
 
     def do_GET(self) -> None:
         self._count(self._get)
@@ -161,30 +160,28 @@ class Handler(BaseHTTPRequestHandler):
         self._json(200, {"object": "list", "data": [card]})
 
     def _whole(self, request: protocol.Request) -> None:
-        engine, ident, created = self.server.engine, _ident(request), int(time.time())
-        answer = engine.plan(request)
-        for _ in engine.play(request, answer, self._gone):
+        engine = self.server.engine
+        plan = engine.plan(request)
+        for _ in engine.play(request, plan, self._gone):
             pass
-        self._json(200, protocol.answer(request, answer, ident, created))
+        self._json(200, answers.Answer(request, engine.model).whole(plan.tokens, plan.finish))
 
     def _stream(self, request: protocol.Request) -> None:
-        engine, ident, created = self.server.engine, _ident(request), int(time.time())
-        answer = engine.plan(request)
+        engine = self.server.engine
+        plan, answer = engine.plan(request), answers.Answer(request, engine.model)
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream; charset=utf-8")
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
-        opening = protocol.opening(request, ident, created)
-        if opening is not None:
+        if opening := answer.opening():
             self._event(json.dumps(opening))
-        left = len(answer.tokens)
-        for step in engine.play(request, answer, self._gone):
-            left -= len(step.tokens)
-            text = "".join(token.text for token in step.tokens)
-            finish = answer.finish if left == 0 else None
-            self._event(json.dumps(protocol.chunk(request, text, finish, ident, created)))
+        # Closed by name: the end of a request is counted when its player is closed, also on a lost client.
+        with closing(engine.play(request, plan, self._gone)) as steps:
+            for step in steps:
+                finish = plan.finish if step is plan.steps[-1] else None
+                self._event(json.dumps(answer.piece(step.tokens, finish)))
         if request.include_usage:
-            self._event(json.dumps(protocol.closing(request, len(answer.tokens), ident, created)))
+            self._event(json.dumps(answer.closing()))
         self._event("[DONE]")
         self.wfile.write(b"0\r\n\r\n")
 
@@ -215,7 +212,7 @@ class Handler(BaseHTTPRequestHandler):
             return True
 
     def _error(self, status: int, message: str) -> None:
-        self._json(status, protocol.error(status, message))
+        self._json(status, answers.error(status, message))
 
     def _json(self, status: int, value: dict[str, Any]) -> None:
         self._send(status, json.dumps(value).encode(), "application/json")
@@ -229,9 +226,10 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
+    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
+        # Escaped: what a client sends must not write control characters into the log.
+        line = self.requestline.encode("unicode_escape").decode()
+        log.info('%s:%s - "%s" %d', *self.client_address[:2], line, int(code))
+
     def log_message(self, format: str, *args: Any) -> None:
-        log.info('%s:%s - "%s"', *self.client_address[:2], (format % args).replace('"', ""))
-
-
-def _ident(request: protocol.Request) -> str:
-    return ("chatcmpl-" if request.chat else "cmpl-") + uuid.uuid4().hex
+        log.info("%s:%s - %s", *self.client_address[:2], (format % args).encode("unicode_escape").decode())
