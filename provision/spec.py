@@ -268,8 +268,8 @@ class Machine(Spec):
     """A host and its guests.
 
     ``managed = False``: steps 2-5 and 7 only observe (a host whose driver somebody else looks after).
-    ``ssh = None``: the machine that kpro itself runs on. ``gpu_count`` is how many NVIDIA GPUs the machine has in
-    all, those that stay with virtual machines too; given, it must agree.
+    ``ssh = None``: the machine that kpro itself runs on. ``gpu_count`` is how many NVIDIA GPUs the machine
+    has in all, those that stay with virtual machines too; given, it must agree.
     """
 
     name: Name

@@ -1,0 +1,270 @@
+"""Inventories: found, read, judged as a whole, and narrowed by ``--limit``. Nothing is connected to.
+
+``load`` is what every command and pyinfra's ``config.py`` go through, so a wrong inventory looks the same
+from everywhere and is refused before the first connection.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from provision import inventory_rules, resolving
+from provision.inventory_file import Reading, machines_of, read
+from provision.spec import Fleet, Guest, HostGroup, Machine, Service
+
+
+class InventoryRefused(Exception):
+    """An inventory, or a limit on it, that cannot be used. ``reasons``: all that is wrong, one text each."""
+
+    def __init__(self, reasons: Sequence[str]) -> None:
+        self.reasons = list(reasons)
+        super().__init__("\n".join(self.reasons))
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What a limit names: machines whose own steps run, and guests. The machine of a selected guest is
+    connected, and none of its own steps run unless it is in ``metal`` too."""
+
+    metal: tuple[Machine, ...]
+    guests: tuple[tuple[Machine, Guest], ...]
+
+    @property
+    def machines(self) -> tuple[Machine, ...]:
+        """Every machine that is connected to, in the inventory's order."""
+        found = {machine.name: machine for machine in self.metal}
+        return tuple((found | {machine.name: machine for machine, _ in self.guests}).values())
+
+    @property
+    def host_names(self) -> tuple[str, ...]:
+        """The pyinfra hosts that are named."""
+        return tuple(machine.host_name for machine in self.metal) + tuple(
+            machine.guest_host_name(guest) for machine, guest in self.guests
+        )
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """An inventory without a mistake that can be seen from here."""
+
+    path: Path
+    machines: tuple[Machine, ...]
+
+    def selected(self, limit: Sequence[str] = ()) -> Selection:
+        """What the patterns name: a machine (with its guests), a guest alone, or the groups ``metal`` and
+        ``guests``; shell wildcards count, several patterns add up, none means everything.
+
+        Raises InventoryRefused when a pattern names nothing, with what there is.
+        """
+        unmatched = [pattern for pattern in limit if not any(self._names(pattern))]
+        if unmatched:
+            raise InventoryRefused(
+                [f"--limit {pattern} matches nothing: {self._there}" for pattern in unmatched]
+            )
+        patterns = tuple(limit) or ("metal", "guests")
+        found = [self._names(pattern) for pattern in patterns]
+        metal = {machine.name for machines, _ in found for machine in machines}
+        guests = {(machine.name, guest.name) for _, pairs in found for machine, guest in pairs}
+        return Selection(
+            tuple(machine for machine in self.machines if machine.name in metal),
+            tuple(pair for pair in self._pairs if (pair[0].name, pair[1].name) in guests),
+        )
+
+    @property
+    def _pairs(self) -> list[tuple[Machine, Guest]]:
+        return [(machine, guest) for machine in self.machines for guest in machine.guests]
+
+    def _names(self, pattern: str) -> tuple[list[Machine], list[tuple[Machine, Guest]]]:
+        if pattern in ("all", self.path.stem):
+            return list(self.machines), self._pairs
+        if pattern == "metal":
+            return list(self.machines), []
+        if pattern == "guests":
+            return [], self._pairs
+        metal = [
+            machine
+            for machine in self.machines
+            if fnmatchcase(machine.name, pattern) or fnmatchcase(machine.host_name, pattern)
+        ]
+        return metal, [
+            (machine, guest)
+            for machine, guest in self._pairs
+            if machine in metal
+            or fnmatchcase(guest.name, pattern)
+            or fnmatchcase(machine.guest_host_name(guest), pattern)
+        ]
+
+    @property
+    def _there(self) -> str:
+        machines = ", ".join(machine.name for machine in self.machines)
+        guests = ", ".join(dict.fromkeys(guest.name for _, guest in self._pairs)) or "none"
+        return f"the machines are {machines}; the guests are {guests}; the groups are metal and guests"
+
+
+def load(path_or_word: str, limit: Sequence[str] = (), *, live: bool = True) -> Inventory:
+    """Reads an inventory and judges it. A bare word means ``inventories/<word>.py``, here or in the package.
+
+    ``live`` adds what holds for this controller at this moment: files that are to be copied exist, secrets
+    are kept, the names of the machines that ``limit`` selects can be resolved. A plan against a recorded
+    machine leaves that out. Raises InventoryRefused with all reasons at once.
+    """
+    path = find(path_or_word)
+    reading = read(path)
+    machines = _machines(reading)
+    for name, machine in machines:
+        wrong = list(_judge(reading, machine, live))
+        reading.reasons += [reading.say(machine, name, where, text) for where, text in wrong]
+    inventory = Inventory(path, tuple(machine for _, machine in machines))
+    if machines and not any(reading.is_hollow(machine) for _, machine in machines):
+        try:
+            chosen = inventory.selected(limit).machines
+        except InventoryRefused as error:
+            reading.reasons += error.reasons
+        else:
+            names = {id(machine): name for name, machine in machines}
+            for machine, text in resolving.unresolvable(chosen) if live else ():
+                reading.reasons.append(reading.say(machine, names[id(machine)], ("ssh", "host"), text))
+    if reading.reasons:
+        raise InventoryRefused(list(dict.fromkeys(reading.reasons)))
+    return inventory
+
+
+def _judge(reading: Reading, machine: Machine, live: bool) -> inventory_rules.Wrong:
+    """The rules for a machine; for one that could not be built, those for the parts of it that could."""
+    if not reading.is_hollow(machine):
+        yield from inventory_rules.of_machine(machine)
+        if live:
+            yield from inventory_rules.on_this_controller(machine)
+        return
+    for at, guest in reading.members(machine, "guests", Guest):
+        if not reading.is_hollow(guest):
+            for where, text in inventory_rules.of_guest(guest):
+                yield ("guests", at, *where), text
+            continue
+        for index, service in reading.members(guest, "services", Service):
+            if not reading.is_hollow(service):
+                for where, text in inventory_rules.of_service(service):
+                    yield ("guests", at, "services", index, *where), text
+
+
+def find(path_or_word: str) -> Path:
+    """The file that is meant. Raises InventoryRefused, with near names, when there is none."""
+    if not re.fullmatch(r"[\w-]+", path_or_word):
+        path = Path(path_or_word)
+        if path.is_file():
+            return path
+        what = "is a folder, not a file" if path.is_dir() else "does not exist"
+        raise InventoryRefused([f"the inventory {path_or_word} {what}" + _near(path.stem, path.parent)])
+    folders = folders_of_inventories()
+    for folder in folders:
+        if (folder / f"{path_or_word}.py").is_file():
+            return folder / f"{path_or_word}.py"
+    looked = ", ".join(str(folder / f"{path_or_word}.py") for folder in folders)
+    raise InventoryRefused(
+        [f"there is no inventory {path_or_word!r} (no {looked})" + _near(path_or_word, *folders)]
+    )
+
+
+def folders_of_inventories() -> list[Path]:
+    """Where a bare word is looked for: the working directory, then the checkout, then the package."""
+    package = Path(__file__).resolve().parent
+    checkout = package.parent
+    folders = [Path.cwd() / "inventories"]
+    if (checkout / "pyproject.toml").is_file():
+        folders.append(checkout / "inventories")
+    folders.append(package / "_inventories")
+    return list(dict.fromkeys(folder for folder in folders if folder.is_dir())) or folders[:1]
+
+
+def _near(stem: str, *folders: Path) -> str:
+    """``; did you mean kpro5?``, or the inventories that there are."""
+    there = sorted({file.stem for folder in folders if folder.is_dir() for file in folder.glob("[!_]*.py")})
+    near = get_close_matches(stem, there, n=3, cutoff=0.5)
+    if near:
+        return f"; did you mean {' or '.join(near)}?"
+    return f"; there are {', '.join(there)}" if there else ""
+
+
+def _machines(reading: Reading) -> list[tuple[str, Machine]]:
+    """The machines that the host groups hold, with the file's names for them; what is wrong with the groups
+    goes to the reasons."""
+    named = list(machines_of(reading))
+    told = len(reading.reasons)
+    if told:
+        return named
+    groups = {name: value for name, value in reading.names.items() if isinstance(value, HostGroup)}
+    metal, guests = groups.get("metal"), groups.get("guests")
+    if metal is None or guests is None:
+        missing = " and ".join(name for name in ("metal", "guests") if name not in groups)
+        if not named and not groups:
+            text = (
+                "describes no machine: build a Machine and end with metal, guests = machine.pyinfra_groups()"
+            )
+        else:
+            subject = named[0][0] if named else "machine"
+            text = (
+                f"has no {missing}, so pyinfra would find no host: end it with "
+                f"metal, guests = {subject.split('[')[0].split('.')[0]}.pyinfra_groups()"
+            )
+        reading.reasons.append(f"{reading.shown}: {text}")
+        return named
+    in_groups: list[Machine] = []
+    for _, data in [*metal, *guests]:
+        machine = data.get("machine") if isinstance(data, dict) else None
+        if isinstance(machine, Machine) and not any(machine is other for other in in_groups):
+            in_groups.append(machine)
+    reading.reasons += _group_reasons(reading, groups, in_groups, named)
+    names = {id(machine): name for name, machine in named}
+    return [(names.get(id(machine), f"machine {machine.name!r}: machine"), machine) for machine in in_groups]
+
+
+def _group_reasons(
+    reading: Reading, groups: dict[str, HostGroup], machines: list[Machine], named: list[tuple[str, Machine]]
+) -> list[str]:
+    """Whether ``metal`` and ``guests`` are what the machines would make of themselves."""
+    try:
+        metal, guests = Fleet(machines=tuple(machines)).pyinfra_groups()
+    except ValidationError as error:
+        if not machines:
+            return [f"{reading.shown}: metal and guests hold no machine"]
+        return [f"{reading.shown}: metal: {line['msg']}" for line in error.errors(include_url=False)]
+    if groups["metal"] == guests and groups["guests"] == metal and metal != guests:
+        return [
+            f"{reading.shown}: metal and guests are exchanged: it is metal, guests = machine.pyinfra_groups()"
+        ]
+    reasons = [
+        f"{reading.shown}: {name} is not what the machines make of themselves "
+        f"({_difference(groups[name], wanted)}): write metal, guests = machine.pyinfra_groups() and change "
+        "the machine instead"
+        for name, wanted in (("metal", metal), ("guests", guests))
+        if groups[name] != wanted
+    ]
+    reasons += [
+        reading.say(
+            machine, name, (), f"{machine.name!r} is in no host group, so nothing would be done to it"
+        )
+        for name, machine in named
+        if not any(machine is other for other in machines)
+    ]
+    hosts = {host for host, _ in [*metal, *guests]}
+    for name in groups.keys() - {"metal", "guests"}:
+        strange = [str(entry[0]) for entry in groups[name] if entry[0] not in hosts]
+        if strange:
+            reasons.append(f"{reading.shown}: {name} names hosts of no machine here: {', '.join(strange)}")
+    return reasons
+
+
+def _difference(found: HostGroup, wanted: HostGroup) -> str:
+    have, want = [str(entry[0]) for entry in found], [str(entry[0]) for entry in wanted]
+    missing, extra = [name for name in want if name not in have], [name for name in have if name not in want]
+    parts = [f"missing: {', '.join(missing)}"] * bool(missing) + [f"too many: {', '.join(extra)}"] * bool(
+        extra
+    )
+    return "; ".join(parts) or "other data or order"
