@@ -23,6 +23,10 @@ from paramiko import Channel, SSHClient, SSHException
 CHUNK = 256 * 1024
 """Bytes moved at a time: the memory that a transfer of any size needs."""
 
+AFTER_EXIT_SECONDS = 3.0
+"""How long a silent output is still waited for after its command ended: something that the command left
+running in the background may hold it open for ever."""
+
 Sink = Callable[[bytes], object]
 
 
