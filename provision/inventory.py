@@ -7,8 +7,8 @@ from everywhere and is refused before the first connection.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -56,10 +56,12 @@ class Inventory:
 
     path: Path
     machines: tuple[Machine, ...]
+    groups: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Host groups of the file's own beside ``metal`` and ``guests``: the pyinfra hosts in each."""
 
     def selected(self, limit: Sequence[str] = ()) -> Selection:
-        """What the patterns name: a machine (with its guests), a guest alone, or the groups ``metal`` and
-        ``guests``; shell wildcards count, several patterns add up, none means everything.
+        """What the patterns name: a machine (with its guests), a guest alone, or a group (``metal``,
+        ``guests``, one of the file's own); wildcards count, several patterns add up, none means everything.
 
         Raises InventoryRefused when a pattern names nothing, with what there is.
         """
@@ -88,6 +90,11 @@ class Inventory:
             return list(self.machines), []
         if pattern == "guests":
             return [], self._pairs
+        if pattern in self.groups:
+            named = self.groups[pattern]
+            return [machine for machine in self.machines if machine.host_name in named], [
+                (machine, guest) for machine, guest in self._pairs if machine.guest_host_name(guest) in named
+            ]
         metal = [
             machine
             for machine in self.machines
@@ -105,42 +112,50 @@ class Inventory:
     def _there(self) -> str:
         machines = ", ".join(machine.name for machine in self.machines)
         guests = ", ".join(dict.fromkeys(guest.name for _, guest in self._pairs)) or "none"
-        return f"the machines are {machines}; the guests are {guests}; the groups are metal and guests"
+        groups = ", ".join(["metal", "guests", *self.groups])
+        return f"the machines are {machines}; the guests are {guests}; the groups are {groups}"
 
 
-def load(path_or_word: str, limit: Sequence[str] = (), *, live: bool = True) -> Inventory:
+def load(
+    path_or_word: str, limit: Sequence[str] = (), *, files: bool = True, names: bool = True
+) -> Inventory:
     """Reads an inventory and judges it. A bare word means ``inventories/<word>.py``, here or in the package.
 
-    ``live`` adds what holds for this controller at this moment: files that are to be copied exist, secrets
-    are kept, the names of the machines that ``limit`` selects can be resolved. A plan against a recorded
-    machine leaves that out. Raises InventoryRefused with all reasons at once.
+    Two things hold for this controller at this moment only, and a plan against a recorded machine leaves them
+    out: ``files`` (what is to be copied exists, secrets are kept) and ``names`` (the machines that ``limit``
+    selects can be resolved). Raises InventoryRefused with all reasons at once.
     """
     path = find(path_or_word)
     reading = read(path)
     machines = _machines(reading)
     for name, machine in machines:
-        wrong = list(_judge(reading, machine, live))
+        wrong = list(_judge(reading, machine, files))
         reading.reasons += [reading.say(machine, name, where, text) for where, text in wrong]
-    inventory = Inventory(path, tuple(machine for _, machine in machines))
+    own = {
+        name: frozenset(str(entry[0]) for entry in group)
+        for name, group in reading.names.items()
+        if isinstance(group, HostGroup) and name not in ("metal", "guests")
+    }
+    inventory = Inventory(path, tuple(machine for _, machine in machines), own)
     if machines and not any(reading.is_hollow(machine) for _, machine in machines):
         try:
             chosen = inventory.selected(limit).machines
         except InventoryRefused as error:
             reading.reasons += error.reasons
         else:
-            names = {id(machine): name for name, machine in machines}
-            for machine, text in resolving.unresolvable(chosen) if live else ():
-                reading.reasons.append(reading.say(machine, names[id(machine)], ("ssh", "host"), text))
+            called = {id(machine): name for name, machine in machines}
+            for machine, text in resolving.unresolvable(chosen) if names else ():
+                reading.reasons.append(reading.say(machine, called[id(machine)], ("ssh", "host"), text))
     if reading.reasons:
         raise InventoryRefused(list(dict.fromkeys(reading.reasons)))
     return inventory
 
 
-def _judge(reading: Reading, machine: Machine, live: bool) -> inventory_rules.Wrong:
+def _judge(reading: Reading, machine: Machine, files: bool) -> inventory_rules.Wrong:
     """The rules for a machine; for one that could not be built, those for the parts of it that could."""
     if not reading.is_hollow(machine):
         yield from inventory_rules.of_machine(machine)
-        if live:
+        if files:
             yield from inventory_rules.on_this_controller(machine)
         return
     for at, guest in reading.members(machine, "guests", Guest):

@@ -135,7 +135,7 @@ def read(path: Path) -> Reading:
     reading.reasons += _hollow_reasons(reading, namespace)
     if failure and not reading.reasons:
         reading.reasons.append(failure)
-    reading.reasons += _list_reasons(reading)
+    reading.reasons += _list_reasons(reading, source)
     return reading
 
 
@@ -281,11 +281,16 @@ def _failure(error: BaseException, reading: Reading) -> str:
     return f"{reading.at(line)}: {type(error).__name__}: {text}"
 
 
-def _list_reasons(reading: Reading) -> list[str]:
+def _list_reasons(reading: Reading, source: str) -> list[str]:
     """pyinfra takes every public list or tuple of an inventory for hosts; only groups of specs are hosts."""
+    lines = {
+        node.id: node.lineno
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    }
     return [
         f"{name}: {_what(value)} at the top of the file: pyinfra would take {_example(value)} for hosts; "
-        f"call it _{name}, or make a host group of it with HostGroup(…) ({reading.shown})"
+        f"call it _{name}, or make a host group of it with HostGroup(…) ({reading.at(lines.get(name, 1))})"
         for name, value in reading.names.items()
         if isinstance(value, list | tuple) and not isinstance(value, HostGroup)
     ]

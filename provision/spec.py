@@ -54,6 +54,10 @@ class Spec(BaseModel):
     # pydantic's own mark for an initialiser that ends in its own: without it nested validators run twice.
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
+    def to_json(self) -> dict[str, Any]:
+        """What ``pyinfra INVENTORY debug-inventory`` prints: pyinfra asks host data for this name."""
+        return self.model_dump(mode="json")
+
 
 class Gpu(Spec):
     """A GPU of the machine, by PCI address; ``model`` is compared with what is really there."""
