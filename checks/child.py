@@ -1,7 +1,7 @@
 """A child process with a deadline. A child that hangs is abandoned, never waited for.
 
-NVML can sleep uninterruptibly inside the driver (Xid 119, a dead GSP): SIGKILL then waits as long as the driver
-does, so nothing here waits for the death of a child.
+NVML can sleep uninterruptibly inside the driver (Xid 119, a dead GSP): SIGKILL then waits as long as the
+driver does, so nothing here waits for the death of a child.
 """
 
 from __future__ import annotations
@@ -41,10 +41,11 @@ def self_command(*args: str) -> list[str]:
     return [sys.executable, "-c", _BOOT.format(str(home)), *args]
 
 
-def run(argv: Sequence[str], deadline: float, stdin: bytes = b"") -> Ended:
+def run(argv: Sequence[str], deadline: float, stdin: bytes = b"", *, detached: bool = True) -> Ended:
     """Runs ``argv`` for at most ``deadline`` seconds and returns what it printed until then.
 
-    Output beyond 16 MiB ends the child as well. Raises OSError when it cannot be started.
+    ``detached`` gives it a session of its own: it is killed with its children, and cannot ask on the
+    terminal. Output beyond 16 MiB ends the child as well. Raises OSError when it cannot be started.
     """
     end = time.monotonic() + deadline
     process = subprocess.Popen(
@@ -52,7 +53,7 @@ def run(argv: Sequence[str], deadline: float, stdin: bytes = b"") -> Ended:
         stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        start_new_session=True,
+        start_new_session=detached,
     )
     try:
         out, err, cut = _pump(process, stdin, end)
@@ -63,7 +64,7 @@ def run(argv: Sequence[str], deadline: float, stdin: bytes = b"") -> Ended:
     except subprocess.TimeoutExpired:
         return Ended(out, _text(err), None, timed_out=True)
     finally:
-        _abandon(process)
+        _abandon(process, detached)
 
 
 def _pump(process: subprocess.Popen[bytes], stdin: bytes, end: float) -> tuple[bytes, bytes, bool]:
@@ -102,10 +103,13 @@ def _pump(process: subprocess.Popen[bytes], stdin: bytes, end: float) -> tuple[b
     return bytes(out), bytes(err), False
 
 
-def _abandon(process: subprocess.Popen[bytes]) -> None:
+def _abandon(process: subprocess.Popen[bytes], detached: bool) -> None:
     if process.poll() is None:
         with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
+            if detached:
+                os.killpg(process.pid, signal.SIGKILL)
+            else:
+                process.kill()
         end = time.monotonic() + 0.2
         while process.poll() is None and time.monotonic() < end:
             time.sleep(0.01)

@@ -32,7 +32,7 @@ EXIT_PASS, EXIT_FAIL, EXIT_USAGE, EXIT_UNKNOWN = 0, 1, 2, 3
 
 @dataclass(frozen=True)
 class Silence:
-    """Why a known-bad finding does not count: who answers for it, why, and until which day (``2027-01-31``)."""
+    """Why a known-bad finding does not count: who answers for it, the reason, the last day (ISO)."""
 
     owner: str
     reason: str
@@ -46,10 +46,10 @@ class Silence:
 class Finding:
     """One check on one subject.
 
-    ``id`` is ``<area>.<check>``; ``subject`` is ``gpuN``, ``host``, ``pair A-B``, ``drafter``, ``engine`` ...;
-    ``value``, ``limit`` and ``unit`` say what was measured against what; ``owner`` says who mends it, the
-    ``node``'s operator or the ``user`` of the service. A ``silence`` takes it out of the verdict, not out of
-    the report.
+    ``id`` is ``<area>.<check>``; ``subject`` is ``gpuN``, ``host``, ``pair A-B``, ``drafter``, ``engine``
+    ...; ``value``, ``limit`` and ``unit`` say what was measured against what; ``owner`` says who mends it,
+    the ``node``'s operator or the ``user`` of the service. A ``silence`` takes it out of the verdict, not
+    out of the report.
     """
 
     id: str

@@ -1,7 +1,8 @@
-"""The single-file provcheck: one zip that plain ``python3`` (3.10 or later) runs, with all that it needs inside.
+"""The single-file provcheck: one zip that plain ``python3`` (3.10 or later) runs, with all that it needs
+inside.
 
-The same inputs give the same bytes: entries are sorted, times fixed, bytecode left out. It is built from whatever
-is running: a checkout, an installed wheel, or the single file itself.
+The same inputs give the same bytes: entries are sorted, times fixed, bytecode left out. It is built from
+whatever is running: a checkout, an installed wheel, or the single file itself.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ _LEFT_OUT = re.compile(
 def build(dest: Path) -> str:
     """Writes the single file to ``dest`` (mode 0755, whole or not at all) and returns its sha256 in hex.
 
-    Raises BadInput when ``dest`` cannot be written, ModuleNotFoundError when a needed package is not installed.
+    Raises BadInput when ``dest`` cannot be written, ModuleNotFoundError when a needed package is not
+    installed.
     """
     data = contents()
     write_whole(dest, data, mode=0o755)

@@ -1,4 +1,4 @@
-"""The children: ``_probe <what>``. They look at hardware, may hang, and are run with a deadline by their parent."""
+"""The children: ``_probe <what>``. They look at hardware and may hang; the parent sets a deadline."""
 
 from __future__ import annotations
 

@@ -2,9 +2,9 @@
 
     {schema, taken, host, sections: [{kind, path, b64, err}], nvml: {...}, serve: {...}}
 
-A section with neither ``b64`` nor ``err`` says that the thing is positively absent. A plain NVML dump (it has the
-key ``nvmlInit``) is a record without sections. Records come from anywhere, so they are read as hostile input: at
-most 8 MiB, no NaN, every part of the type it must have.
+A section with neither ``b64`` nor ``err`` says that the thing is positively absent. A plain NVML dump (it
+has the key ``nvmlInit``) is a record without sections. Records come from anywhere, so they are read as
+hostile input: at most 8 MiB, no NaN, every part of the type it must have.
 """
 
 from __future__ import annotations

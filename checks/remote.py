@@ -1,11 +1,13 @@
 """Runs provcheck on another machine through the ``ssh`` program, and leaves nothing behind there.
 
-The single file travels on standard input into an anonymous memory file of the target and is run from that. What
-your ssh_config says about the name (user, port, jump host, known_hosts) holds, since it is ssh that reads it.
+The single file travels on standard input into an anonymous memory file of the target and is run from that.
+What your ssh_config says about the name (user, port, jump host, known_hosts) holds, since it is ssh that
+reads it.
 """
 
 from __future__ import annotations
 
+import base64
 import shlex
 
 from checks import child, pack
@@ -40,9 +42,10 @@ def call(host: str, args: list[str], deadline: float) -> bytes:
     if not host or host.startswith("-"):
         raise BadInput(f"--host {host!r} is no host name")
     program = pack.contents()
-    command = shlex.join(["python3", "-c", _LOADER, str(len(program)), *args])
+    loader = f"import base64;exec(base64.b64decode('{base64.b64encode(_LOADER.encode()).decode()}'))"
+    command = shlex.join(["python3", "-c", loader, str(len(program)), *args])
     try:
-        ended = child.run(["ssh", "-T", "--", host, f"LC_ALL=C.UTF-8 {command}"], deadline + SLACK, program)
+        ended = child.run(["ssh", "-T", "--", host, command], deadline + SLACK, program, detached=False)
     except FileNotFoundError:
         raise Unreachable(f"{host}: there is no ssh program here", fix="install openssh-client") from None
     if ended.timed_out:

@@ -1,7 +1,7 @@
 """What a GPU board must have, by the name NVML gives it. A board that is in no row gets no expectation.
 
-``links`` is how many NVLinks must be active where the GPU is one of several (None: a bridge is optional or there
-is no NVLink), ``fabric`` whether an NVSwitch fabric must be up, ``ecc`` whether ECC must be on.
+``links`` is how many NVLinks must be active where the GPU is one of several (None: a bridge is optional or
+there is no NVLink), ``fabric`` whether an NVSwitch fabric must be up, ``ecc`` whether ECC must be on.
 """
 
 from __future__ import annotations

@@ -28,8 +28,8 @@ Examples:
   provcheck gpus --format nagios
 
 \b
-Without --expect and without a driver the answer is 'unknown' (exit 3): nobody said how many GPUs there should be.
-What a finding means: provcheck explain ID.
+Without --expect and without a driver the answer is 'unknown' (exit 3): nobody said how many GPUs there
+should be. What a finding means: provcheck explain ID.
 """
 
 
@@ -71,8 +71,8 @@ def gpus(
 ) -> int:
     """Are all GPUs there and healthy? Reads only, changes nothing.
 
-    One finding per check and GPU, passes included: driver and library, GPUs enumerated and alive, ECC, row remapping,
-    PCIe width, throttling, temperature, power limit, NVLinks, NVSwitch fabric.
+    One finding per check and GPU, passes included: driver and library, GPUs enumerated and alive, ECC, row
+    remapping, PCIe width, throttling, temperature, power limit, NVLinks, NVSwitch fabric.
     """
     if replay is not None and (record_to is not None or how.host is not None):
         raise BadInput("--replay judges a record that is there: --record and --host do not go with it")

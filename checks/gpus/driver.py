@@ -87,7 +87,7 @@ _ADVICE: dict[int | str | None, tuple[str | None, str]] = {
         "run as a user who may open /dev/nvidiactl and /dev/nvidia0",
     ),
     UNKNOWN_ERROR: (
-        "in a container: the device cgroup lost /dev/nvidia* after 'systemctl daemon-reload'; the host is fine",
+        "in a container: 'systemctl daemon-reload' took /dev/nvidia* from its cgroup; the host is fine",
         "restart the container; on a host, read 'dmesg | grep -i nvrm'",
     ),
     GPU_IS_LOST: (
@@ -114,10 +114,8 @@ def _mismatch(scene: Scene) -> Outcome:
         f"driver and library do not fit: {seen}; no GPU can be used until they do",
         value=user,
         limit=kernel,
-        cause="the driver packages were upgraded while the old kernel module stayed loaded, or a container brings "
-        "another version than its host",
-        fix="reboot, or unload and load the nvidia modules; hold the driver packages. In a container install the "
-        "library of the host's version",
+        cause="packages were upgraded under the loaded module, or a container brings another version",
+        fix="reboot or reload the nvidia modules, hold the packages; in a container install the host's version",
     )
 
 
@@ -147,7 +145,7 @@ def floor(scene: Scene) -> Outcome:
 
 
 def count(scene: Scene) -> Outcome:
-    """Are all GPUs enumerated: those the caller expects, and those that the nvidia driver holds on the bus?"""
+    """Are all GPUs enumerated: those the caller expects, and those the nvidia driver holds on the bus?"""
     expect, seen = scene.expect, scene.dump.count
     if scene.dump.init is not None or isinstance(seen, Gap):
         return _count_without_nvml(scene)
@@ -161,7 +159,7 @@ def count(scene: Scene) -> Outcome:
         return failed(f"{seen}{of} GPUs", value=seen, limit=expect, cause=bus, fix=fix)
     if missing:
         return failed(
-            f"{seen} GPUs by NVML, and the nvidia driver holds more on the bus: {', '.join(map(str, missing))}",
+            f"{seen} GPUs by NVML, and the driver holds more on the bus: {', '.join(map(str, missing))}",
             value=seen,
             limit=seen + len(missing),
             cause="the driver could not initialise them",
@@ -187,7 +185,7 @@ def _count_without_nvml(scene: Scene) -> Outcome:
             value=len(gpus),
             limit=expect,
             cause=f"on the bus: {scene.node.held_by()}" if gpus else "no NVIDIA GPU is on the PCI bus",
-            fix="check that the boards are seated and powered, and that the firmware or the hypervisor shows them",
+            fix="check that the boards are seated and powered, and that firmware and hypervisor show them",
         )
     cause = f"on the bus: {scene.node.held_by()}" if gpus else None
     return unknown(
@@ -200,7 +198,7 @@ def _count_without_nvml(scene: Scene) -> Outcome:
 
 
 def _unlisted(scene: Scene) -> list[Bdf]:
-    """GPUs that the nvidia driver holds and NVML does not list. In a container the bus shows the host's GPUs."""
+    """GPUs that the nvidia driver holds and NVML does not list. A container sees the bus of its host."""
     if scene.node.gpus is None or scene.node.container:
         return []
     listed = set()

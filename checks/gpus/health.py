@@ -28,7 +28,7 @@ def lost(gpu: Gpu, scene: Scene) -> Outcome:
     if gap is not None:
         return failed(
             f"the GPU is lost: {gap}",
-            cause="it fell off the bus (Xid 79) or its firmware died; counts and names still come from a cache",
+            cause="it fell off the bus (Xid 79) or its firmware died; counts and names come from a cache",
             fix="stop the service, read 'dmesg | grep -i xid', reboot the host; cold, when it stays away",
         )
     if gpu.handle is not None:
@@ -82,13 +82,11 @@ def ecc(gpu: Gpu, scene: Scene) -> Outcome:
     current, pending = mode
     if not current:
         return _ecc_off(gpu, scene, pending=bool(pending), must=must)
-    counters = {
-        word: gpu.number(key) for key, word in (("ecc_unc_vol", "since boot"), ("ecc_unc_agg", "in its life"))
-    }
-    for word, counter in counters.items():
-        if isinstance(counter, Gap):
-            return unread(f"uncorrected ECC errors {word}", counter, must_exist=True)
-    since_boot, in_life = (int(value) for value in counters.values() if not isinstance(value, Gap))
+    since_boot, in_life = gpu.number("ecc_unc_vol"), gpu.number("ecc_unc_agg")
+    if isinstance(since_boot, Gap):
+        return unread("uncorrected ECC errors since boot", since_boot, must_exist=True)
+    if isinstance(in_life, Gap):
+        return unread("uncorrected ECC errors of its life", in_life, must_exist=True)
     sram = gpu.struct("sram_ecc")
     if not isinstance(sram, Gap) and sram.get("bThresholdExceeded"):
         fix = "have the board replaced: this is the vendor's own criterion"
@@ -101,7 +99,7 @@ def ecc(gpu: Gpu, scene: Scene) -> Outcome:
             value=since_boot,
             limit=0,
             cause="memory gave wrong data that ECC could not mend; work on this GPU was killed or is wrong",
-            fix="drain it, read the Xid (48, 63, 64, 94, 95) in the kernel log, reset it; replace it if they come back",
+            fix="drain it, read the Xid (48, 63, 64, 94, 95) in the log, reset it; replace it if it recurs",
         )
     if in_life:
         fix = "watch the number; gpu.row_remap says whether the rows were replaced"
@@ -229,11 +227,10 @@ def power_limit(gpu: Gpu, scene: Scene) -> Outcome:
     limit = gpu.number("nvmlDeviceGetPowerManagementLimit")
     enforced = gpu.number("nvmlDeviceGetEnforcedPowerLimit")
     default = gpu.number("nvmlDeviceGetPowerManagementDefaultLimit")
-    for what, value in (("power limit", limit), ("default power limit", default)):
-        if isinstance(value, Gap):
-            return unread(what, value)
-    assert not isinstance(limit, Gap)
-    assert not isinstance(default, Gap)
+    if isinstance(limit, Gap):
+        return unread("power limit", limit)
+    if isinstance(default, Gap):
+        return unread("default power limit", default)
     lowest = limit if isinstance(enforced, Gap) else min(limit, enforced)
     watts, normal = lowest // 1000, default // 1000
     if lowest < default:

@@ -9,13 +9,12 @@ from checks.gpus.rule import Outcome, Scene, failed, passed, skipped, unknown, u
 
 
 def pcie_width(gpu: Gpu, scene: Scene) -> Outcome:
-    """Lanes in use against lanes that board and slot have. The generation falls at idle by design: not judged."""
+    """Lanes in use against lanes that board and slot have. The generation falls at idle by design."""
     width, widest = gpu.number("nvmlDeviceGetCurrPcieLinkWidth"), gpu.number("nvmlDeviceGetMaxPcieLinkWidth")
-    for what, value in (("PCIe width", width), ("greatest PCIe width", widest)):
-        if isinstance(value, Gap):
-            return unread(what, value)
-    assert not isinstance(width, Gap)
-    assert not isinstance(widest, Gap)
+    if isinstance(width, Gap):
+        return unread("PCIe width", width)
+    if isinstance(widest, Gap):
+        return unread("greatest PCIe width", widest)
     generation = gpu.number("nvmlDeviceGetCurrPcieLinkGeneration")
     suffix = "" if isinstance(generation, Gap) else f" gen{generation}"
     if width >= widest:
@@ -63,8 +62,8 @@ def nvlink(gpu: Gpu, scene: Scene) -> Outcome:
         value=len(active),
         limit=must,
         unit="links",
-        cause="a link failed to train (a hardware fault), or fabric manager or driver are too old for this board",
-        fix="read 'nvidia-smi nvlink -e' and SXid lines in the kernel log; reset all GPUs together, then call service",
+        cause="a link failed to train (hardware), or fabric manager or driver are too old for this board",
+        fix="read 'nvidia-smi nvlink -e' and SXid lines in the log; reset all GPUs together; call service",
     )
 
 
@@ -142,7 +141,7 @@ _BAD = (
     (12, 3, (2,), "no partition assigned"),
     (14, 3, (2,), "fabric manager disconnected"),
 )
-"""Shift, bit mask, bad values, word. From nvml.h: 1 is bad in the first four groups and good in the others."""
+"""Shift, bit mask, bad values, word. nvml.h: 1 is bad in the first four groups and good in the others."""
 
 
 def unhealthy(mask: int) -> list[str]:

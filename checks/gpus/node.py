@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -59,7 +58,7 @@ def look(root: str = "") -> tuple[Section, ...]:
 
 def _pci(root: str) -> Iterator[Section]:
     try:
-        names = sorted(os.listdir(root + PCI))
+        names = sorted(entry.name for entry in Path(root + PCI).iterdir())
     except FileNotFoundError:
         yield Section("dir", PCI)
         return
@@ -92,7 +91,7 @@ def _file(root: str, path: str) -> Section:
 
 def _link(root: str, path: str) -> Section:
     try:
-        return Section("link", path, os.readlink(root + path).encode())
+        return Section("link", path, str(Path(root + path).readlink()).encode())
     except FileNotFoundError:
         return Section("link", path)
     except OSError as error:
@@ -117,7 +116,7 @@ def parse(sections: Iterable[Section], name: str) -> Node:
 
 
 def _version(data: bytes) -> str | None:
-    """The first driver version in ``580.159.04``, in /proc/driver/nvidia/version or in a library's file name."""
+    """The driver version in a bare text, in /proc/driver/nvidia/version or in a library's file name."""
     found = re.search(r"(?<![\d.])(\d{3,4}\.\d+(?:\.\d+)?)(?![\d.])", data.decode(errors="replace"))
     return found[1] if found else None
 

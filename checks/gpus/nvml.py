@@ -141,7 +141,7 @@ def _plain(value: Any, depth: int = 0) -> Any:
 
 
 def _library() -> str | None:
-    """The file that was loaded as libnvidia-ml.so.1: its name carries the version of the user-space driver."""
+    """The file loaded as libnvidia-ml.so.1: its name carries the version of the user-space driver."""
     try:
         maps = Path("/proc/self/maps").read_text(errors="replace")
     except OSError:

@@ -42,7 +42,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Scene:
-    """Everything a rule may look at: NVML, the machine, and how many GPUs the caller expects (None: not said)."""
+    """What a rule may look at: NVML, the machine, and how many GPUs the caller expects (None: not said)."""
 
     dump: Dump
     node: Node

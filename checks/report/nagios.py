@@ -1,4 +1,5 @@
-"""The Nagios plugin form: one line whose first 80 characters say it all, performance data, then every finding.
+"""The Nagios plugin form: one line whose first 80 characters say it all, performance data, then every
+finding.
 
 Node Problem Detector cuts a message at 80 characters by default, hence the worst finding comes first.
 """
@@ -32,9 +33,8 @@ def _perfdata(finding: Finding) -> str:
     if not _number(finding.value):
         return ""
     label = clean(f"{finding.subject}.{finding.id}").replace("'", "").replace("=", "")
-    limit = finding.limit if _number(finding.limit) else ""
     unit = finding.unit if finding.unit in ("s", "ms", "us", "%", "B") else ""
-    return f"'{_plain(label)}'={finding.value}{unit};;{limit}".rstrip(";")
+    return f"'{_plain(label)}'={finding.value}{unit}"
 
 
 def _number(value: object) -> bool:

@@ -52,7 +52,7 @@ _OPTIONS = (
     click.option(
         "--exit-style",
         type=click.Choice(STYLES),
-        help="Exit codes: provcheck 0 pass 1 fail 3 could not check; nagios 0 1 2 3; npd 0 ok 1 not ok 2 unknown.",
+        help="Exit codes: provcheck 0 pass 1 fail 3 could not check; nagios 0-3; npd 0 ok 1 not 2 unknown.",
     ),
     click.option(
         "--host",

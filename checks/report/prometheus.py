@@ -1,4 +1,4 @@
-"""A file for node_exporter's textfile collector. Write it with ``--output``: the collector never sees half a file."""
+"""A file for node_exporter's textfile collector; ``--output`` writes it whole, as the collector needs it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Does a server really generate? A streamed completion with at least one token of text is the only proof.
 
-``/health`` answers 200 in vLLM and SGLang while the first request would fail, so it is not asked at all. Standard
-library only. The API key goes from its file into a header, into no argument list, message or log.
+``/health`` answers 200 in vLLM and SGLang while the first request would fail, so it is not asked at all.
+Standard library only. The API key goes from its file into a header, into no argument list, message or log.
 """
 
 from __future__ import annotations
@@ -131,8 +131,8 @@ def wait(
 ) -> tuple[Result, int]:
     """Tries until text comes, a final answer comes, or ``deadline`` seconds are over: result and exit code.
 
-    ``alive`` says whether the server's process still runs; when it does not, waiting ends. Exit codes: 0 generated,
-    1 the server is there and does not generate, 3 it could not be reached.
+    ``alive`` says whether the server's process still runs; when it does not, waiting ends. Exit codes: 0
+    generated, 1 the server is there and does not generate, 3 it could not be reached.
     """
     start = time.monotonic()
     met = False
