@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from provision.inventory import Inventory, InventoryRefused, find, folders_of_inventories, load
-from provision.resolving import why_not
+from provision.inventory.resolving import why_not
 from provision.spec import Ssh
 
 

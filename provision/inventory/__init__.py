@@ -13,11 +13,10 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from pydantic import ValidationError
-
-from provision import inventory_rules, resolving
-from provision.inventory_file import Reading, machines_of, read
-from provision.spec import Fleet, Guest, HostGroup, Machine, Service
+from provision.inventory import groups, resolving, rules
+from provision.inventory.file import read
+from provision.inventory.reading import Reading
+from provision.spec import Guest, HostGroup, Machine, Service
 
 
 class InventoryRefused(Exception):
@@ -127,7 +126,7 @@ def load(
     """
     path = find(path_or_word)
     reading = read(path)
-    machines = _machines(reading)
+    machines = groups.machines(reading)
     for name, machine in machines:
         wrong = list(_judge(reading, machine, files))
         reading.reasons += [reading.say(machine, name, where, text) for where, text in wrong]
@@ -151,21 +150,21 @@ def load(
     return inventory
 
 
-def _judge(reading: Reading, machine: Machine, files: bool) -> inventory_rules.Wrong:
+def _judge(reading: Reading, machine: Machine, files: bool) -> rules.Wrong:
     """The rules for a machine; for one that could not be built, those for the parts of it that could."""
     if not reading.is_hollow(machine):
-        yield from inventory_rules.of_machine(machine)
+        yield from rules.of_machine(machine)
         if files:
-            yield from inventory_rules.on_this_controller(machine)
+            yield from rules.on_this_controller(machine)
         return
     for at, guest in reading.members(machine, "guests", Guest):
         if not reading.is_hollow(guest):
-            for where, text in inventory_rules.of_guest(guest):
+            for where, text in rules.of_guest(guest):
                 yield ("guests", at, *where), text
             continue
         for index, service in reading.members(guest, "services", Service):
             if not reading.is_hollow(service):
-                for where, text in inventory_rules.of_service(service):
+                for where, text in rules.of_service(service):
                     yield ("guests", at, "services", index, *where), text
 
 
@@ -189,7 +188,7 @@ def find(path_or_word: str) -> Path:
 
 def folders_of_inventories() -> list[Path]:
     """Where a bare word is looked for: the working directory, then the checkout, then the package."""
-    package = Path(__file__).resolve().parent
+    package = Path(__file__).resolve().parent.parent
     checkout = package.parent
     folders = [Path.cwd() / "inventories"]
     if (checkout / "pyproject.toml").is_file():
@@ -205,81 +204,3 @@ def _near(stem: str, *folders: Path) -> str:
     if near:
         return f"; did you mean {' or '.join(near)}?"
     return f"; there are {', '.join(there)}" if there else ""
-
-
-def _machines(reading: Reading) -> list[tuple[str, Machine]]:
-    """The machines that the host groups hold, with the file's names for them; what is wrong with the groups
-    goes to the reasons."""
-    named = list(machines_of(reading))
-    told = len(reading.reasons)
-    if told:
-        return named
-    groups = {name: value for name, value in reading.names.items() if isinstance(value, HostGroup)}
-    metal, guests = groups.get("metal"), groups.get("guests")
-    if metal is None or guests is None:
-        missing = " and ".join(name for name in ("metal", "guests") if name not in groups)
-        if not named and not groups:
-            text = (
-                "describes no machine: build a Machine and end with metal, guests = machine.pyinfra_groups()"
-            )
-        else:
-            subject = named[0][0] if named else "machine"
-            text = (
-                f"has no {missing}, so pyinfra would find no host: end it with "
-                f"metal, guests = {subject.split('[')[0].split('.')[0]}.pyinfra_groups()"
-            )
-        reading.reasons.append(f"{reading.shown}: {text}")
-        return named
-    in_groups: list[Machine] = []
-    for _, data in [*metal, *guests]:
-        machine = data.get("machine") if isinstance(data, dict) else None
-        if isinstance(machine, Machine) and not any(machine is other for other in in_groups):
-            in_groups.append(machine)
-    reading.reasons += _group_reasons(reading, groups, in_groups, named)
-    names = {id(machine): name for name, machine in named}
-    return [(names.get(id(machine), f"machine {machine.name!r}: machine"), machine) for machine in in_groups]
-
-
-def _group_reasons(
-    reading: Reading, groups: dict[str, HostGroup], machines: list[Machine], named: list[tuple[str, Machine]]
-) -> list[str]:
-    """Whether ``metal`` and ``guests`` are what the machines would make of themselves."""
-    try:
-        metal, guests = Fleet(machines=tuple(machines)).pyinfra_groups()
-    except ValidationError as error:
-        if not machines:
-            return [f"{reading.shown}: metal and guests hold no machine"]
-        return [f"{reading.shown}: metal: {line['msg']}" for line in error.errors(include_url=False)]
-    if groups["metal"] == guests and groups["guests"] == metal and metal != guests:
-        return [
-            f"{reading.shown}: metal and guests are exchanged: it is metal, guests = machine.pyinfra_groups()"
-        ]
-    reasons = [
-        f"{reading.shown}: {name} is not what the machines make of themselves "
-        f"({_difference(groups[name], wanted)}): write metal, guests = machine.pyinfra_groups() and change "
-        "the machine instead"
-        for name, wanted in (("metal", metal), ("guests", guests))
-        if groups[name] != wanted
-    ]
-    reasons += [
-        reading.say(
-            machine, name, (), f"{machine.name!r} is in no host group, so nothing would be done to it"
-        )
-        for name, machine in named
-        if not any(machine is other for other in machines)
-    ]
-    hosts = {host for host, _ in [*metal, *guests]}
-    for name in groups.keys() - {"metal", "guests"}:
-        strange = [str(entry[0]) for entry in groups[name] if entry[0] not in hosts]
-        if strange:
-            reasons.append(f"{reading.shown}: {name} names hosts of no machine here: {', '.join(strange)}")
-    return reasons
-
-
-def _difference(found: HostGroup, wanted: HostGroup) -> str:
-    have, want = [str(entry[0]) for entry in found], [str(entry[0]) for entry in wanted]
-    missing, extra = [name for name in want if name not in have], [name for name in have if name not in want]
-    parts = [f"missing: {', '.join(missing)}"] * bool(missing) + [f"too many: {', '.join(extra)}"] * bool(
-        extra
-    )
-    return "; ".join(parts) or "other data or order"

@@ -11,99 +11,17 @@ import contextlib
 import itertools
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import Any, TypeVar
+from typing import Any
 
 from pydantic import ValidationError
 
-from provision.forms import Where
-from provision.spec import Fleet, HostGroup, Machine, Spec, watcher
-from provision.spec_texts import told
-
-S = TypeVar("S", bound=Spec)
-
-
-@dataclass(frozen=True)
-class Built:
-    """A spec that the file built: what it was given, and where."""
-
-    spec: Spec
-    given: dict[str, Any]
-    line: int
-    lines: dict[str, int]
-    hollow: bool
-    direct: bool
-
-
-@dataclass
-class Reading:
-    """What came of a file: its public names, what it built, and the reasons why it cannot be used."""
-
-    path: Path
-    shown: str
-    names: dict[str, Any] = field(default_factory=dict)
-    built: dict[int, Built] = field(default_factory=dict)
-    reasons: list[str] = field(default_factory=list)
-
-    def at(self, line: int) -> str:
-        return f"{self.shown}:{line}"
-
-    def is_hollow(self, value: Any) -> bool:
-        """Whether a value is, or holds, a spec that could not be built."""
-        if isinstance(value, Spec):
-            here = self.built.get(id(value))
-            return here is not None and here.hollow
-        if isinstance(value, dict):
-            return any(map(self.is_hollow, value.values()))
-        return isinstance(value, list | tuple) and any(map(self.is_hollow, value))
-
-    def members(self, spec: Spec, field: str, kind: type[S]) -> Iterator[tuple[int, S]]:
-        """What was given to a spec as the list ``field``, as far as it is of that kind."""
-        given = self.built[id(spec)].given.get(field)
-        for index, member in enumerate(given if isinstance(given, list | tuple) else ()):
-            if isinstance(member, kind):
-                yield index, member
-
-    def line_of(self, spec: Spec, where: Where) -> int | None:
-        """The line of the field ``where`` under ``spec``, or of the call that should hold it."""
-        line = None
-        value: Any = spec
-        for part in where:
-            here = self.built.get(id(value))
-            if here is not None:
-                line = here.lines.get(str(part), here.line)
-                value = here.given.get(str(part))
-            else:
-                value = _item(value, part)
-        return line
-
-    def say(self, spec: Spec, name: str, where: Where, text: str) -> str:
-        """``machine.guests[0].services[1].port: text (inventories/kpro5.py:41)``."""
-        line = self.line_of(spec, where)
-        return f"{name}{dotted(where)}: {text}" + (f" ({self.at(line)})" if line else "")
-
-    def name_of(self, spec: Spec) -> str:
-        """How the file itself calls a spec: ``machine``, ``fleet.machines[2]``."""
-        for name, value in self.names.items():
-            if value is spec:
-                return name
-        for name, value in self.names.items():
-            here = self.built.get(id(value))
-            members = here.given.get("machines") if here else value
-            if isinstance(members, list | tuple):
-                for index, member in enumerate(members):
-                    if member is spec:
-                        return f"{name}.machines[{index}]" if here else f"{name}[{index}]"
-        written = self.built[id(spec)].given.get("name") if id(spec) in self.built else None
-        kind = type(spec).__name__.lower()
-        return f"{kind} {written!r}: {kind}" if isinstance(written, str) else kind
-
-
-def dotted(where: Where) -> str:
-    """``("guests", 0, "port")`` as ``.guests[0].port``."""
-    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in where)
+from provision.inventory import words
+from provision.inventory.reading import Built, Reading
+from provision.inventory.texts import told
+from provision.spec import Fleet, Spec
+from provision.spec_base import watcher
 
 
 def read(path: Path) -> Reading:
@@ -128,14 +46,14 @@ def read(path: Path) -> Reading:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001 - the file is the operator's: SystemExit is wrong in it too
-        failure = _failure(error, reading)
+        failure = words.failure(error, reading)
     finally:
         watcher.reset(token)
     reading.names = {name: value for name, value in namespace.items() if not name.startswith("_")}
     reading.reasons += _hollow_reasons(reading, namespace)
     if failure and not reading.reasons:
         reading.reasons.append(failure)
-    reading.reasons += _list_reasons(reading, source)
+    reading.reasons += words.lists(reading, source)
     return reading
 
 
@@ -256,67 +174,3 @@ def _specs(value: Any) -> Iterator[Spec]:
     elif isinstance(value, list | tuple):
         for item in value:
             yield from _specs(item)
-
-
-def _item(value: Any, part: str | int) -> Any:
-    if isinstance(value, list | tuple) and isinstance(part, int) and part < len(value):
-        return value[part]
-    if isinstance(value, dict):
-        return value.get(part)
-    return getattr(value, str(part), None)
-
-
-def _failure(error: BaseException, reading: Reading) -> str:
-    """A Python error in one line: file, line, what it said."""
-    line, step = 1, error.__traceback__
-    while step is not None:
-        if step.tb_frame.f_code.co_filename == str(reading.path):
-            line = step.tb_lineno
-        step = step.tb_next
-    if isinstance(error, SystemExit):
-        return f"{reading.at(line)}: the file ends the program (SystemExit): an inventory only describes"
-    text = " ".join(str(error).split())
-    if isinstance(error, TypeError) and "positional argument" in text and "__init__" in text:
-        text = "a spec takes its fields by name: Machine(name='kpro5', …)"
-    return f"{reading.at(line)}: {type(error).__name__}: {text}"
-
-
-def _list_reasons(reading: Reading, source: str) -> list[str]:
-    """pyinfra takes every public list or tuple of an inventory for hosts; only groups of specs are hosts."""
-    lines = {
-        node.id: node.lineno
-        for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-    }
-    return [
-        f"{name}: {_what(value)} at the top of the file: pyinfra would take {_example(value)} for hosts; "
-        f"call it _{name}, or make a host group of it with HostGroup(…) ({reading.at(lines.get(name, 1))})"
-        for name, value in reading.names.items()
-        if isinstance(value, list | tuple) and not isinstance(value, HostGroup)
-    ]
-
-
-def _what(value: list[Any] | tuple[Any, ...]) -> str:
-    kinds = {type(item).__name__ for item in value}
-    of = (
-        {"str": " of strings", "Machine": " of machines"}.get(next(iter(kinds)), "")
-        if len(kinds) == 1
-        else ""
-    )
-    return f"a {type(value).__name__}{of}"
-
-
-def _example(value: list[Any] | tuple[Any, ...]) -> str:
-    texts = [item for item in value if isinstance(item, str)]
-    return ", ".join(map(repr, texts[:3])) if texts else "its members"
-
-
-def machines_of(reading: Reading) -> Iterator[tuple[str, Machine]]:
-    """The machines that the file's public names show, each once, with the name the file has for it."""
-    seen: set[int] = set()
-    for value in reading.names.values():
-        inside = value.machines if isinstance(value, Fleet) else (value,)
-        for machine in inside:
-            if isinstance(machine, Machine) and id(machine) not in seen:
-                seen.add(id(machine))
-                yield reading.name_of(machine), machine
