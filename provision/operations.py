@@ -150,7 +150,7 @@ def _verdict(done: Any) -> dict[str, Any]:
         if report.get("schema") != "provcheck/1":
             raise ValueError("no provcheck report")
     except (ValueError, AttributeError):
-        why = done.error_text or f"exit {done.rc}"
+        why = " / ".join(done.error_text.splitlines()[-3:]) or f"exit {done.rc} without a report"
         report = {"verdict": "unknown", "findings": [{"status": "unknown", "id": "gate", "subject": "host", "message": why}]}
     return {**report, "code": done.rc}
 

@@ -78,7 +78,7 @@ class Run:
             state.set_stage(StateStage.Execute)
             run_ops(state)
         failed = tuple(sorted(host.name for host in state.failed_hosts))
-        outcome = Outcome(session.id, tuple(session.problems), failed, tuple(session.changed), callback.seconds)
+        outcome = Outcome(session.id, tuple(session.problems), failed, tuple(item.id for item in session.changed), callback.seconds)
         session.journal.write("end", failed=failed, changed=outcome.changed, exit=outcome.exit_code)
         return outcome
 
@@ -90,10 +90,10 @@ class Progress(BaseStateCallback):
         self.session = session
         self.say = say
         self.seconds: dict[str, float] = {}
-        self._started: dict[tuple[str, str], float] = {}
+        self._started: dict[tuple[str, str], tuple[float, int]] = {}
 
     def operation_host_start(self, state: State, host: Host, op_hash: str) -> None:  # type: ignore[override]
-        self._started[host.name, op_hash] = time.monotonic()
+        self._started[host.name, op_hash] = time.monotonic(), len(self.session.changed)
         self.session.journal.write("operation", host=host.name, name=self._name(state, op_hash))
 
     def operation_host_success(  # type: ignore[override]
@@ -110,17 +110,12 @@ class Progress(BaseStateCallback):
         return ", ".join(sorted(state.get_op_meta(op_hash).names))
 
     def _ended(self, state: State, host: Host, op_hash: str, how: str) -> None:
-        took = time.monotonic() - self._started.pop((host.name, op_hash), time.monotonic())
+        started, changes = self._started.pop((host.name, op_hash))
+        took = time.monotonic() - started
         name = self._name(state, op_hash)
         self.seconds[name] = self.seconds.get(name, 0.0) + took
-        if how == "FAILED" or self._did_something(state, host, op_hash):
+        if how == "FAILED" or any(item.host == host.name for item in self.session.changed[changes:]):
             self.say(f"{host.name}: {name}: {how} in {took:.1f} s")
-
-    def _did_something(self, state: State, host: Host, op_hash: str) -> bool:
-        meta = state.get_op_data_for_host(host, op_hash).operation_meta
-        with suppress(RuntimeError):
-            return bool(meta.did_change())
-        return False
 
 
 @contextmanager

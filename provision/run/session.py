@@ -44,7 +44,7 @@ class Session:
         self.reason = reason
         self.say = say
         self.problems: list[RunError] = []
-        self.changed: list[str] = []
+        self.changed: list[Item] = []
         self._journal: Journal | None = None
         self._locks: dict[str, lock.MachineLock] = {}
         self._observed: dict[str, Observed] = {}
@@ -160,7 +160,7 @@ class Session:
     def end(self, machine: Machine, item: Item, error: str | None = None) -> None:
         """Right after an act: what was seen before it is no longer trusted."""
         self.new_epoch(machine)
-        self.changed.append(item.id)
+        self.changed.append(item)
         self._note(machine, "failed" if error else "done", item, **({"why": error} if error else {}))
 
     def _note(self, machine: Machine, event: str, item: Item, **facts: str) -> None:
