@@ -95,7 +95,7 @@ class Engine:
         try:
             yield
         finally:
-            self._slots.release()
+            pass
 
     def _wait(self, due: float, gone: Callable[[], bool]) -> None:
         """Until ``due`` (monotonic seconds), looking up at least every half second."""
