@@ -95,7 +95,7 @@ class Engine:
         try:
             yield
         finally:
-            pass
+            self._slots.release()
 
     def _wait(self, due: float, gone: Callable[[], bool]) -> None:
         """Until ``due`` (monotonic seconds), looking up at least every half second."""
