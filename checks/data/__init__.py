@@ -1,0 +1,1 @@
+"""Knowledge as data: rows of values, text, source and date checked."""

@@ -1,0 +1,182 @@
+"""Decides: one case in, findings out. No I/O."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from checks.data.drafter_effects import HEALTHY_LENGTH
+from checks.drafter.case import Case
+from checks.drafter.rule import Check, Fired, Rule, finding_of, fired_rules
+from checks.drafter.rules import block, details, ids, mask, mtp, origin, rope, shape, vocabulary, window
+from checks.drafter.rules.block import block_of, right_k
+from checks.drafter.rules.origin import silent_defaults
+from checks.model import Finding, Status
+
+_FILES = (origin, shape, ids, mask, rope, vocabulary, window, block, details, mtp)
+CHECKS: tuple[Check, ...] = tuple(check for file in _FILES for check in file.CHECKS)
+RULES: tuple[Rule, ...] = tuple(rule for file in _FILES for rule in file.RULES)
+
+NOT_KNOWABLE: tuple[tuple[str, str], ...] = (
+    ("weights that were never trained", "one completion and then the counters: first position below 0.01"),
+    (
+        "a healthy drafter of another target of the same sizes",
+        "counters: first position below 0.01; compare revisions",
+    ),
+    ("two layers of equal shape swapped", "counters: first position 0.03 to 0.07"),
+    (
+        "which of several unused ids is the mask token, where no relative is known",
+        "counters: first position 0.08 to 0.12",
+    ),
+    (
+        "layer ids that fit in number and range, where no relative is known",
+        "counters; the usual spacing is a default only",
+    ),
+    ("the block size, where no relative is known", "counters: positions from the block's end on are zero"),
+    ("an earlier or later checkpoint of the same target", "counters: small differences"),
+    (
+        "a compile cache that still holds other layer ids",
+        "the engine's log: 'Directly load AOT compilation' after a change",
+    ),
+)
+"""What no look at files can tell, and what does. Published by ``--knowable``."""
+
+
+def judge(case: Case) -> tuple[tuple[Finding, ...], dict[str, Any]]:
+    """All findings of one case and the facts behind them."""
+    fired = fired_rules(case, RULES)
+    findings = [finding_of(check, case, fired) for check in CHECKS]
+    told = {finding.id for finding in findings if finding.status is not Status.SKIP}
+    effective = [item for item in fired if item.rule.check in told]
+    findings.append(outlook(case, effective))
+    return tuple(findings), facts_of(case, effective)
+
+
+def outlook(case: Case, fired: list[Fired]) -> Finding:
+    """What all faults together are likely to cost, worst first, so that a small one is not blamed for a collapse."""
+    worst = [item for item in fired if item.effect is not None and item.rule.status is not Status.PASS]
+    crashes = [item for item in worst if item.effect and item.effect.crash]
+    measured = _ranked(worst)
+    if not worst:
+        return Finding(
+            "drafter.outlook",
+            Status.PASS,
+            "drafter",
+            "no fault with a measured effect was found; "
+            + f"what files cannot tell: {'; '.join(what for what, _ in NOT_KNOWABLE[:3])}",
+            owner="user",
+        )
+    parts = [
+        f"{item.rule.check.removeprefix('drafter.')}: {item.effect.sentence()}"
+        for item in [*crashes, *measured]
+        if item.effect
+    ]
+    floors = [
+        item
+        for item in measured
+        if item.effect and item.effect.length is not None and item.effect.length < 1.2
+    ]
+    lengths = [item.effect.length for item in measured if item.effect and item.effect.length is not None]
+    message = (
+        "worst first: " + "; ".join(dict.fromkeys(parts))
+        if parts
+        else worst[0].effect.sentence()
+        if worst[0].effect
+        else ""
+    )
+    if floors and len(measured) > len(floors):
+        message += f". The collapse is explained by {_names(floors)}; the others cost far less"
+    cause = (
+        "several faults at once hide each other: mending one of them shows no movement"
+        if len(worst) > 1
+        else None
+    )
+    return Finding(
+        "drafter.outlook",
+        Status.FAIL if any(item.rule.status is Status.FAIL for item in worst) else Status.WARN,
+        "drafter",
+        message,
+        value=0 if crashes else min(lengths, default=None),
+        limit=HEALTHY_LENGTH,
+        unit="tokens, small measured pair",
+        cause=cause,
+        fix="mend all of them at once, then measure" if len(worst) > 1 else "mend it, then measure",
+        owner="user",
+    )
+
+
+def _ranked(fired: list[Fired]) -> list[Fired]:
+    measured = [item for item in fired if item.effect is not None and not item.effect.crash]
+    return sorted(
+        measured,
+        key=lambda item: (
+            item.effect.length if item.effect and item.effect.length is not None else HEALTHY_LENGTH
+        ),
+    )
+
+
+def _names(fired: list[Fired]) -> str:
+    return " or ".join(dict.fromkeys(item.rule.check.removeprefix("drafter.") for item in fired))
+
+
+def facts_of(case: Case, fired: list[Fired]) -> dict[str, Any]:
+    """What was derived, for other tools: JSON-ready values only."""
+    shape, expected = case.shape, case.expected
+    wanted = {
+        name: {
+            "value": list(known.value) if isinstance(known.value, tuple) else known.value,
+            "origin": known.origin,
+            "source": known.source,
+            "reference": known.reference,
+        }
+        for name in ("ids", "mask", "theta", "block", "layer_types", "window", "eps")
+        if (known := getattr(expected, name)) is not None
+    }
+    return {
+        "drafter": str(case.drafter.path),
+        "target": str(case.target.path),
+        "kind": case.kind,
+        "engine": {
+            "name": case.engine.name,
+            "version": case.engine.version,
+            "runner": case.engine.runner,
+            "runner_given": case.engine.runner_given,
+        },
+        "weights": None
+        if shape is None
+        else {
+            "hidden": shape.hidden,
+            "intermediate": shape.intermediate,
+            "heads": shape.heads,
+            "kv_heads": shape.kv_heads,
+            "head_dim": shape.head_dim,
+            "layers": shape.layers,
+            "captured": case.captured_count,
+            "dtype": shape.dtype,
+            "tensors": len(case.drafter.tensors),
+            "bytes": case.drafter.weights_bytes,
+            "header_sha256": list(case.drafter.digests),
+        },
+        "families": list(expected.families),
+        "expected": wanted,
+        "captured_layers": list(case.captured_layers or ()),
+        "block": block_of(case) if case.is_block else None,
+        "k": right_k(case) if case.is_block else None,
+        "silent_defaults": silent_defaults(case),
+        "notes": list(expected.notes),
+        "effects": [
+            {
+                "check": item.rule.check,
+                "rule": item.rule.name,
+                "what": item.effect.what,
+                "acceptance_length": item.effect.length,
+                "first_position": item.effect.first,
+                "healthy_length": HEALTHY_LENGTH,
+                "crash": item.effect.crash,
+                "measured": item.effect.measured,
+                "source": item.effect.source,
+            }
+            for item in fired
+            if item.effect is not None
+        ],
+        "not_knowable": [what for what, _ in NOT_KNOWABLE],
+    }
