@@ -1,1 +1,1 @@
-"""Knowledge as data: rows of values, text, source and date checked."""
+"""Knowledge as data: rows of values, each with its source."""
