@@ -31,7 +31,9 @@ _phases = click.option(
 _json = click.option("--json", "as_json", is_flag=True, help="Print JSON (schema provision/1) on stdout.")
 
 
-@click.group(epilog=EXAMPLES, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.group(
+    epilog=EXAMPLES, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
+)
 @click.version_option(package_name="kpro")
 def main() -> None:
     """Takes a machine to a gated, running LLM service, one idempotent run at a time."""
@@ -47,7 +49,9 @@ def main() -> None:
     help="Plan against a recorded machine in this folder; nothing is connected to.",
 )
 @_json
-def plan(inventory: str, limit: tuple[str, ...], phases: str | None, sysroot: Path | None, as_json: bool) -> None:
+def plan(
+    inventory: str, limit: tuple[str, ...], phases: str | None, sysroot: Path | None, as_json: bool
+) -> None:
     """Shows what would be done, or every reason why nothing would be. Changes nothing.
 
     INVENTORY is a file, or a bare word for inventories/<word>.py.

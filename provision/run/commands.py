@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-# gevent patches the standard library; it has to come before anything that opens a socket.
-from pyinfra_cli import __name__ as _patched  # noqa: F401, I001
-
 import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+# gevent patches the standard library; it has to come before anything that opens a socket.
+from pyinfra_cli import __name__ as _patched  # noqa: F401
 
 from provision import inventory as inventories
 from provision.plan import Plan, parse_phases
@@ -60,7 +60,9 @@ def _finish(command: Callable[[], Answer], name: str, as_json: bool) -> int:
         say_on_stderr(f"error: {error}")
         answer = Answer(error.exit_code, {"error": str(error)})
     except KeyboardInterrupt:
-        say_on_stderr("interrupted: a command that was under way goes on to its end; run again to continue from there")
+        say_on_stderr(
+            "interrupted: a command that was under way goes on to its end; run again to continue from there"
+        )
         answer = Answer(EXIT_ERROR, {"error": "interrupted"})
     if as_json:
         document = {"schema": "provision/1", "command": name, "exit": answer.exit_code, **answer.document}

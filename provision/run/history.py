@@ -17,7 +17,11 @@ def show(run: str | None, as_json: bool) -> int:
     if run is not None:
         return _one(run, as_json)
     folder = journal.runs_folder()
-    names = sorted(path.name for path in folder.iterdir() if journal.is_run_id(path.name)) if folder.is_dir() else []
+    names = (
+        sorted(path.name for path in folder.iterdir() if journal.is_run_id(path.name))
+        if folder.is_dir()
+        else []
+    )
     rows = [_summary(name) for name in names]
     if as_json:
         sys.stdout.write(json.dumps({"schema": "provision/1", "command": "runs", "runs": rows}) + "\n")
@@ -47,9 +51,18 @@ def _one(run: str, as_json: bool) -> int:
         return EXIT_USAGE
     events = list(journal.read(run))
     if as_json:
-        sys.stdout.write(json.dumps({"schema": "provision/1", "command": "runs", "run": run, "events": events}) + "\n")
+        sys.stdout.write(
+            json.dumps({"schema": "provision/1", "command": "runs", "run": run, "events": events}) + "\n"
+        )
         return EXIT_DONE
     for event in events:
-        facts = {key: value for key, value in event.items() if key not in ("at", "run", "event") and value not in (None, [])}
-        click.echo(f"{event['at']}  {event['event']:<10} " + "  ".join(f"{key}={value}" for key, value in facts.items()))
+        facts = {
+            key: value
+            for key, value in event.items()
+            if key not in ("at", "run", "event") and value not in (None, [])
+        }
+        click.echo(
+            f"{event['at']}  {event['event']:<10} "
+            + "  ".join(f"{key}={value}" for key, value in facts.items())
+        )
     return EXIT_DONE

@@ -69,7 +69,9 @@ def outcome(result: Outcome) -> None:
     """The last lines of a run."""
     if result.exit_code == 0:
         count = len(result.changed)
-        _line(f"done: {count} change(s), every service generates" if count else "in sync: 0 changed", fg="green")
+        _line(
+            f"done: {count} change(s), every service generates" if count else "in sync: 0 changed", fg="green"
+        )
     else:
         _line(f"FAILED on {', '.join(result.failed) or 'the controller'}; the reasons are above", fg="red")
     _line(f"run {result.run}; its journal: provision runs {result.run}")

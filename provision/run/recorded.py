@@ -15,7 +15,9 @@ from provision.run.wanted import wanted_for
 from provision.stack import decide as stack
 
 
-def plan_recorded(inventory: Inventory, limit: Sequence[str], phases: Sequence[str], root: Path) -> list[Plan]:
+def plan_recorded(
+    inventory: Inventory, limit: Sequence[str], phases: Sequence[str], root: Path
+) -> list[Plan]:
     """Plans every selected machine against the tree; a guest's own tree lies in ``.kpro/guests/<name>``.
 
     A running guest without a recorded tree is treated as one that cannot be entered: all that a bare one needs is
@@ -34,7 +36,9 @@ def plan_recorded(inventory: Inventory, limit: Sequence[str], phases: Sequence[s
             except CouldNotLook:
                 running = False
             there = running and inside.is_dir()
-            guests[guest.name] = observe_tree(inside, stack.requests(wanted.services[guest.name])) if there else None
+            guests[guest.name] = (
+                observe_tree(inside, stack.requests(wanted.services[guest.name])) if there else None
+            )
         plan = plan_machine(machine, wanted, Observed(host, guests))
         plans.append(restrict(plan, phases, selection.host_names))
     return plans

@@ -72,13 +72,19 @@ class Run:
         """Runs deploy.py. What fails is told in the outcome; raises nothing of its own."""
         state, session = self.state, self.session
         state.set_stage(StateStage.Prepare)
-        state.add_callback_handler(callback)
+        state.add_callback_handler(callback)  # type: ignore[no-untyped-call]
         with suppress(PyinfraError):
             load_deploy_file(state, str(house("deploy.py", "_deploy.py")))
             state.set_stage(StateStage.Execute)
             run_ops(state)
         failed = tuple(sorted(host.name for host in state.failed_hosts))
-        outcome = Outcome(session.id, tuple(session.problems), failed, tuple(item.id for item in session.changed), callback.seconds)
+        outcome = Outcome(
+            session.id,
+            tuple(session.problems),
+            failed,
+            tuple(item.id for item in session.changed),
+            callback.seconds,
+        )
         session.journal.write("end", failed=failed, changed=outcome.changed, exit=outcome.exit_code)
         return outcome
 
@@ -134,7 +140,7 @@ def connected(
     pyinfra.is_cli = True
     state = State(check_for_changes=False)
     state.cwd = str(Path.cwd())
-    config = Config()
+    config = Config()  # type: ignore[no-untyped-call]
     config.lock_current_state()
     with ctx_state.use(state), ctx_config.use(config):
         hosts = make_inventory(str(inventory), cwd=state.cwd, override_data={})
@@ -160,8 +166,10 @@ def _connect(state: State) -> None:
         def host_connect_error(state: State, host: Host, error: Any) -> None:
             errors[host.name] = error
 
-    state.add_callback_handler(Errors())
+    state.add_callback_handler(Errors())  # type: ignore[no-untyped-call]
     with suppress(PyinfraError):
         connect_all(state)
     if errors:
-        raise RunError("\n".join(f"{name} cannot be reached: {error}" for name, error in sorted(errors.items())))
+        raise RunError(
+            "\n".join(f"{name} cannot be reached: {error}" for name, error in sorted(errors.items()))
+        )

@@ -43,6 +43,7 @@ class Session:
         self.phases = tuple(phases)
         self.reason = reason
         self.say = say
+        self.usage: RunError | None = None
         self.problems: list[RunError] = []
         self.changed: list[Item] = []
         self._journal: Journal | None = None
@@ -131,7 +132,9 @@ class Session:
         new = plan.beyond(shown) if shown is not None else ()
         if new:
             raise HostChanged(
-                f"{machine.name} changed under us: " + "; ".join(item.text for item in new) + " was not in the plan "
+                f"{machine.name} changed under us: "
+                + "; ".join(item.text for item in new)
+                + " was not in the plan "
                 "that was shown. Look at the new plan with: provision plan"
             )
 
@@ -149,7 +152,9 @@ class Session:
         """Raises RunError when the lock was lost, because the way to the machine broke."""
         held = self._locks.get(machine.name)
         if held is None or not held.alive:
-            raise RunError(f"the lock of {machine.name} is gone (the connection broke?): nothing more is changed")
+            raise RunError(
+                f"the lock of {machine.name} is gone (the connection broke?): nothing more is changed"
+            )
 
     def begin(self, machine: Machine, item: Item) -> None:
         """Right before an act: the lock still holds, and the journals know what is about to happen."""

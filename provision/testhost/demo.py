@@ -25,7 +25,10 @@ def run(*, keep: bool) -> int:
 
     parts: list[tuple[str, Callable[[], int]]] = [
         ("make the engine's wheel and a tiny model", _files),
-        ("apply: from nothing to an answering service", lambda: commands.apply(INVENTORY, (), None, True, False)),
+        (
+            "apply: from nothing to an answering service",
+            lambda: commands.apply(INVENTORY, (), None, True, False),
+        ),
         ("apply again: nothing to do", lambda: commands.apply(INVENTORY, (), None, True, False)),
         ("plan: in sync", lambda: commands.plan(INVENTORY, (), None, None, False)),
     ]
@@ -65,7 +68,9 @@ def _report(times: list[tuple[str, float]], code: int) -> None:
     for title, seconds in times:
         click.echo(f"  {seconds:6.1f} s  {title}", err=True)
     if code == EXIT_DONE:
-        click.secho("  the service in the container answered; a second run changed nothing", fg="green", err=True)
+        click.secho(
+            "  the service in the container answered; a second run changed nothing", fg="green", err=True
+        )
     else:
         click.secho(f"  ended with {code}; the reasons are above", fg="red", err=True)
 
@@ -84,7 +89,10 @@ def _clean_up() -> None:
     done = subprocess.run(["lxc-destroy", "-n", CONTAINER], capture_output=True, text=True, check=False)
     Path("/run/kpro/guests", CONTAINER).unlink(missing_ok=True)
     if done.returncode == 0:
-        click.echo(f"\ncleaned up: container {CONTAINER} is removed (its root stays in /var/cache/kpro/roots)", err=True)
+        click.echo(
+            f"\ncleaned up: container {CONTAINER} is removed (its root stays in /var/cache/kpro/roots)",
+            err=True,
+        )
     else:
         click.secho(f"container {CONTAINER} could not be removed: {done.stderr.strip()}", fg="red", err=True)
 
