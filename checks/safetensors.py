@@ -1,8 +1,10 @@
-"""Reads safetensors headers: names, types and shapes of tensors, never their values; a few kilobytes of a many-gigabyte file.
+"""Reads safetensors headers: names, types and shapes of tensors, never their values; a few kilobytes of a
+many-gigabyte file.
 
 The layout is eight bytes of little-endian length, a JSON object of that length, then the data
-(huggingface/safetensors, README, "Format"). The file comes from outside, so nothing in it is believed: the length
-is bounded before anything is read, offsets must tile the data exactly, and shape times type must equal the bytes.
+(huggingface/safetensors, README, "Format"). The file comes from outside, so nothing in it is believed: the
+length is bounded before anything is read, offsets must tile the data exactly, and shape times type must equal
+the bytes.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeGuard
 
 from checks.bounded_json import BadJson, parse_object
 
@@ -46,7 +49,8 @@ DTYPE_BITS: Mapping[str, int] = {
 
 
 class BadSafetensors(ValueError):
-    """The file is no complete safetensors file. The text says what was seen, why it matters and what to do."""
+    """The file is no complete safetensors file. The text says what was seen, why it matters and what to
+    do."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +63,8 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Header:
-    """What one file declares. ``digest`` is the SHA-256 of the header alone: it pins the geometry, not the weights."""
+    """What one file declares. ``digest`` is the SHA-256 of the header alone: it pins the geometry, not the
+    weights."""
 
     tensors: Mapping[str, Tensor]
     metadata: Mapping[str, str]
@@ -70,8 +75,8 @@ class Header:
 def read_header(path: Path) -> Header:
     """Reads and checks the header of one file.
 
-    Raises BadSafetensors for anything that is not a whole and consistent file, and OSError when it cannot be read.
-    Memory stays within a small multiple of MAX_HEADER_BYTES whatever the file claims.
+    Raises BadSafetensors for anything that is not a whole and consistent file, and OSError when it cannot be
+    read. Memory stays within a small multiple of MAX_HEADER_BYTES whatever the file claims.
     """
     with path.open("rb") as stream:
         size = path.stat().st_size
@@ -97,7 +102,8 @@ def read_header(path: Path) -> Header:
 
 
 def parse_header(raw: bytes, data_bytes: int, name: str) -> Header:
-    """Judges a header against the ``data_bytes`` that follow it. ``name`` is for messages. Raises BadSafetensors."""
+    """Judges a header against the ``data_bytes`` that follow it. ``name`` is for messages. Raises
+    BadSafetensors."""
     try:
         content = parse_object(raw, what=f"the header of {name}")
     except BadJson as error:
@@ -137,13 +143,14 @@ def _entry(name: str, key: str, value: object) -> tuple[Tensor, int, int]:
     begin, end = offsets
     if end - begin != -(-elements * bits // 8):
         raise BadSafetensors(
-            f"{name}: tensor {key[:120]!r} of shape {shape} and type {dtype} needs {elements * bits // 8} bytes, "
+            f"{name}: tensor {key[:120]!r} of shape {shape} and type {dtype} needs "
+            f"{elements * bits // 8} bytes, "
             f"its offsets give {end - begin}: the header does not describe the data; do not load this file"
         )
     return Tensor(dtype, tuple(shape)), begin, end
 
 
-def _naturals(value: object) -> bool:
+def _naturals(value: object) -> TypeGuard[list[int]]:
     return isinstance(value, list) and all(type(item) is int and item >= 0 for item in value)
 
 
@@ -153,14 +160,17 @@ def _tiles(name: str, spans: list[tuple[int, int, str]], data_bytes: int) -> Non
     for begin, end, key in sorted(spans):
         if begin != position:
             raise BadSafetensors(
-                f"{name}: tensor {key[:120]!r} starts at byte {begin}, expected {position}: overlap or hole; do not load it"
+                f"{name}: tensor {key[:120]!r} starts at byte {begin}, expected {position}: overlap or "
+                "hole; do not load it"
             )
         position = end
     if position > data_bytes:
         raise BadSafetensors(
-            f"{name} is cut off: its tensors need {position} bytes of data and {data_bytes} are there; download it again"
+            f"{name} is cut off: its tensors need {position} bytes of data and {data_bytes} are there; "
+            "download it again"
         )
     if position < data_bytes:
         raise BadSafetensors(
-            f"{name} has {data_bytes - position} bytes that belong to no tensor: damaged, or not what it says it is"
+            f"{name} has {data_bytes - position} bytes that belong to no tensor: damaged, or not what "
+            "it says it is"
         )

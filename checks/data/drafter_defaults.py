@@ -1,8 +1,8 @@
 """What a field that is absent from config.json silently becomes.
 
-Read in transformers 5.6.0 (``configuration_qwen3.py`` and its neighbours, ``modeling_rope_utils.py``); the values for
-qwen3 are the same in 4.57. vLLM's own ``set_default_rope_theta(1_000_000)`` does not fire: by then the key is there.
-Checked 2026-11-29.
+Read in transformers 5.6.0 (``configuration_qwen3.py`` and its neighbours, ``modeling_rope_utils.py``); the
+values for qwen3 are the same in 4.57. vLLM's own ``set_default_rope_theta(1_000_000)`` does not fire: by then
+the key is there. Checked 2026-11-29.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ DEFAULTS: Mapping[str, Mapping[str, Default]] = {
         "max_position_embeddings": 32768,
     },
 }
-"""By ``model_type``. None means: taken from other fields (heads for kv heads, hidden / heads for head_dim) or off."""
+"""By ``model_type``. None means: taken from other fields (heads for kv heads, hidden / heads for head_dim)
+or off."""
 
 SGLANG_BLOCK_SIZE = 16
 """SGLang 0.5.11 and 0.5.23 take this, with a warning, when block_size is absent."""

@@ -1,9 +1,10 @@
 """What each drafter fault costs, as measured, so that a small fault is never blamed for a collapse.
 
-Rows marked ``tiny`` were measured on vLLM 0.20.1 and one H200 with a trained pair (target of 12 layers and 11.5 M
-parameters, DFlash drafter of 3 layers, block 8, k = 7, greedy, 40 code prompts, 2026-11-29); rows marked ``loop`` on the
-same weights in a plain PyTorch loop; ``public`` rows come from the thread named. Shapes and order of size carry over to
-large models, absolute numbers do not: one layer is 8 % of the depth there and 1.6 % of 64 layers.
+Rows marked ``tiny`` were measured on vLLM 0.20.1 and one H200 with a trained pair (target of 12 layers and
+11.5 M parameters, DFlash drafter of 3 layers, block 8, k = 7, greedy, 40 code prompts, 2026-11-29); rows
+marked ``loop`` on the same weights in a plain PyTorch loop; ``public`` rows come from the thread named.
+Shapes and order of size carry over to large models, absolute numbers do not: one layer is 8 % of the depth
+there and 1.6 % of 64 layers.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ HEALTHY_LENGTH = 3.99
 
 @dataclass(frozen=True)
 class Effect:
-    """``length`` is the mean acceptance length with the bonus token; ``first`` the acceptance of the first position.
+    """``length`` is the mean acceptance length with the bonus token; ``first`` the acceptance of the first
+    position.
 
-    ``crash`` says what happens instead where the engine dies. ``ratio`` is wrong theta / right theta for rope rows.
+    ``crash`` says what happens instead where the engine dies. ``ratio`` is wrong theta / right theta for rope
+    rows.
     """
 
     key: str
@@ -46,7 +49,10 @@ class Effect:
         if self.length is None:
             return f"{self.what}: not measured"
         first = "" if self.first is None else f", first position {self.first:g}"
-        return f"{self.what}: acceptance length {self.length:g} instead of {HEALTHY_LENGTH:g}{first} (measured, small pair)"
+        return (
+            f"{self.what}: acceptance length {self.length:g} instead of {HEALTHY_LENGTH:g}{first} "
+            "(measured, small pair)"
+        )
 
 
 _TINY = "vLLM 0.20.1, one H200, small trained pair, 2026-11-29"
@@ -82,7 +88,8 @@ EFFECTS: tuple[Effect, ...] = (
         None,
         "tiny",
         _TINY,
-        crash="starts, /health is 200, the first request ends in a device-side assert and Xid 43 in the kernel log",
+        crash="starts, /health is 200, the first request ends in a device-side assert and Xid 43 in the "
+        "kernel log",
     ),
     Effect(
         "mask_missing",
@@ -130,7 +137,8 @@ EFFECTS: tuple[Effect, ...] = (
         None,
         "public",
         "AEON-7/Qwen3.6-27B-AEON-Ultimate-Uncensored-DFlash#6",
-        note="per position .600 .385 .215 .108 .062 then 0 beyond the window; harmless below it (4.4-4.5, club-3090)",
+        note="per position .600 .385 .215 .108 .062 then 0 beyond the window; harmless below it "
+        "(4.4-4.5, club-3090)",
     ),
     Effect(
         "mtp_lost",
@@ -153,7 +161,8 @@ def effect(key: str) -> Effect:
 
 
 def rope_effect(ratio: float) -> Effect:
-    """The measured row nearest to this wrong / right ratio, by order of magnitude and on the same side of 1."""
+    """The measured row nearest to this wrong / right ratio, by order of magnitude and on the same side of
+    1."""
     from math import log10
 
     rows = [row for row in EFFECTS if row.ratio is not None and (row.ratio < 1) == (ratio < 1)]

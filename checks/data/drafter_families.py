@@ -1,8 +1,8 @@
 """Published drafters: their shape, and the values that cannot be read from the weights.
 
-Rows whose source is SpecForge are training configurations that mirror the published ones; the bytes published with
-the weights were not compared. None means unknown, never "none". The same name is not always the same geometry: two
-revisions of one drafter are two rows. Checked 2026-11-29.
+Rows whose source is SpecForge are training configurations that mirror the published ones; the bytes published
+with the weights were not compared. None means unknown, never "none". The same name is not always the same
+geometry: two revisions of one drafter are two rows. Checked 2026-11-29.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ FULL, SLIDING = "full_attention", "sliding_attention"
 
 @dataclass(frozen=True)
 class Family:
-    """One drafter at one revision. Sizes are elements; ``theta`` is the RoPE base; ``window`` is in tokens."""
+    """One drafter at one revision. Sizes are elements; ``theta`` is the RoPE base; ``window`` is in
+    tokens."""
 
     name: str
     source: str

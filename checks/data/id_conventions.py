@@ -1,12 +1,12 @@
 """Where each engine reads the ids of the captured target layers, and which layer it then captures.
 
-Three ways of counting exist. ``i``: the output of decoder layer i, from 0 (the reference code and its config.json).
-``j = i + 1``: the number of layers that have run (vLLM inside, speculators files, GGUF files). An engine that takes
-an ``i`` for a ``j`` captures one layer early and says nothing.
+Three ways of counting exist. ``i``: the output of decoder layer i, from 0 (the reference code and its
+config.json). ``j = i + 1``: the number of layers that have run (vLLM inside, speculators files, GGUF files).
+An engine that takes an ``i`` for a ``j`` captures one layer early and says nothing.
 
-A row's ``offset`` is what must be added to the written number to get the ``i`` that this engine really captures.
-Rows of one engine are in the order in which the engine looks. Versions are half-open: ``since <= v < before``.
-Checked 2026-11-29.
+A row's ``offset`` is what must be added to the written number to get the ``i`` that this engine really
+captures. Rows of one engine are in the order in which the engine looks. Versions are half-open: ``since <= v
+< before``. Checked 2026-11-29.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Reading:
-    """One place in the file that one range of engine versions reads. ``runner`` is vLLM's v1 or v2, or None for any."""
+    """One place in the file that one range of engine versions reads. ``runner`` is vLLM's v1 or v2, or
+    None for any."""
 
     engine: str
     field: str
@@ -36,7 +37,8 @@ MEANING = {
     "dflash.target_layers": -1,
 }
 """What the writer of a field means by a number: add this to get the output layer ``i`` (dflash 0.1.0
-``extract_context_feature`` uses ``hidden_states[i + 1]``; speculators converter writes ``i + 1``; GGUF stores ``i + 1``)."""
+``extract_context_feature`` uses ``hidden_states[i + 1]``; speculators converter writes ``i + 1``; GGUF
+stores ``i + 1``)."""
 
 READINGS: tuple[Reading, ...] = (
     Reading(
@@ -102,7 +104,8 @@ READINGS: tuple[Reading, ...] = (
 
 @dataclass(frozen=True)
 class Ability:
-    """What a range of versions does with something other than ids. ``value`` is read by the rule that names it."""
+    """What a range of versions does with something other than ids. ``value`` is read by the rule that
+    names it."""
 
     engine: str
     topic: str

@@ -1,4 +1,5 @@
-"""The case that the rules judge: everything known about one drafter, its target and its engine, as plain values."""
+"""The case that the rules judge: everything known about one drafter, its target and its engine, as plain
+values."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from typing import Any
 from checks.data.id_conventions import MEANING
 from checks.drafter.config import ModelConfig
 from checks.drafter.engine import Engine
-from checks.drafter.files import Model
+from checks.drafter.folder import Folder
 from checks.drafter.weights import Shape
 
 BLOCK_KINDS = ("dflash", "dflash2")
@@ -16,7 +17,8 @@ BLOCK_KINDS = ("dflash", "dflash2")
 
 @dataclass(frozen=True)
 class Known:
-    """A value with its origin: ``weights``, ``target``, ``family``, ``siblings``, ``config`` or ``formula, unconfirmed``.
+    """A value with its origin: ``weights``, ``target``, ``family``, ``siblings``, ``config`` or ``formula,
+    unconfirmed``.
 
     ``source`` is short enough for a message, ``reference`` is where that was read.
     """
@@ -54,12 +56,12 @@ class Expected:
 class Case:
     """One judgement.
 
-    ``mask_ordinary`` says whether the tokenizer emits the configured mask id (None: not known); ``in_target`` that
-    drafter and target are one checkpoint (multi-token prediction).
+    ``mask_ordinary`` says whether the tokenizer emits the configured mask id (None: not known); ``in_target``
+    that drafter and target are one checkpoint (multi-token prediction).
     """
 
-    drafter: Model
-    target: Model
+    drafter: Folder
+    target: Folder
     engine: Engine
     shape: Shape | None
     expected: Expected
@@ -116,7 +118,8 @@ class Case:
 
     @property
     def meant_layers(self) -> tuple[int, ...] | None:
-        """Output layers that the writer of the file meant, by the convention of the field that the engine reads."""
+        """Output layers that the writer of the file meant, by the convention of the field that the engine
+        reads."""
         written = self.written_ids
         return None if written is None else tuple(number + MEANING[written[0]] for number in written[1])
 

@@ -1,7 +1,8 @@
 """One typed view on a model's config.json, whichever format wrote it.
 
-Three formats describe a drafter: the plain config.json of transformers, the nested one of speculators, and GGUF
-metadata. All become a ModelConfig. A field of the wrong type counts as absent and is listed in ``wrong``.
+Three formats describe a drafter: the plain config.json of transformers, the nested one of speculators, and
+GGUF metadata. All become a ModelConfig. A field of the wrong type counts as absent and is listed in
+``wrong``.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ _NESTED = ("text_config", "transformer_layer_config", "llm_config")
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """What a config says. None is "absent". ``ids`` maps each field that holds layer ids to its list as written."""
+    """What a config says. None is "absent". ``ids`` maps each field that holds layer ids to its list as
+    written."""
 
     fmt: str = "hf"
     model_type: str | None = None
@@ -103,7 +105,8 @@ class _Reader:
             return None
         if type(value) is int and minimum <= value < 2**53:
             return value
-        return self._refuse(name, value, f"a whole number from {minimum} on")
+        self._refuse(name, value, f"a whole number from {minimum} on")
+        return None
 
     def number(self, source: Mapping[str, Any], name: str) -> float | None:
         value = source.get(name)
@@ -111,17 +114,22 @@ class _Reader:
             return None
         if type(value) in (int, float) and 0 < value < 1e300:
             return float(value)
-        return self._refuse(name, value, "a number above 0")
+        self._refuse(name, value, "a number above 0")
+        return None
 
     def flag(self, source: Mapping[str, Any], name: str) -> bool | None:
         value = source.get(name)
-        return (
-            value if value is None or isinstance(value, bool) else self._refuse(name, value, "true or false")
-        )
+        if value is None or isinstance(value, bool):
+            return value
+        self._refuse(name, value, "true or false")
+        return None
 
     def text(self, source: Mapping[str, Any], name: str) -> str | None:
         value = source.get(name)
-        return value if value is None or isinstance(value, str) else self._refuse(name, value, "a text")
+        if value is None or isinstance(value, str):
+            return value
+        self._refuse(name, value, "a text")
+        return None
 
     def texts(self, source: Mapping[str, Any], name: str) -> tuple[str, ...] | None:
         value = source.get(name)
@@ -129,7 +137,8 @@ class _Reader:
             return None
         if isinstance(value, list) and all(isinstance(item, str) for item in value):
             return tuple(value)
-        return self._refuse(name, value, "a list of texts")
+        self._refuse(name, value, "a list of texts")
+        return None
 
     def wholes(self, source: Mapping[str, Any], name: str) -> tuple[int, ...] | None:
         value = source.get(name)
@@ -141,7 +150,8 @@ class _Reader:
             and all(type(item) is int and abs(item) < 2**53 for item in value)
         ):
             return tuple(value)
-        return self._refuse(name, value, "a list of whole numbers")
+        self._refuse(name, value, "a list of whole numbers")
+        return None
 
     def one_or_more(self, source: Mapping[str, Any], name: str) -> tuple[int, ...]:
         value = source.get(name)
@@ -152,22 +162,26 @@ class _Reader:
         value = source.get(name)
         if value is None:
             return {}
-        return value if isinstance(value, dict) else self._refuse(name, value, "an object") or {}
+        if isinstance(value, dict):
+            return value
+        self._refuse(name, value, "an object")
+        return {}
 
-    def _refuse(self, name: str, value: object, expected: str) -> Any:
+    def _refuse(self, name: str, value: object, expected: str) -> None:
         self.wrong.append(f"{name} is {_brief(value)}, expected {expected}")
-        return None
 
 
 def parse(raw: Mapping[str, Any], fmt: str | None = None) -> ModelConfig:
-    """Reads a config.json of transformers or speculators, or GGUF metadata brought into that form (``fmt="gguf"``)."""
+    """Reads a config.json of transformers or speculators, or GGUF metadata brought into that form
+    (``fmt="gguf"``)."""
     read = _Reader()
     nested = next((read.group(raw, key) for key in _NESTED if isinstance(raw.get(key), dict)), {})
     body: Mapping[str, Any] = {**raw, **nested}
     special = {**read.group(raw, "eagle_config"), **read.group(raw, "dflash_config")}
     rope = _rope_group(read, body)
     thetas = [read.number(rope, "rope_theta"), read.number(body, "rope_theta")]
-    theta, *others = [value for value in thetas if value is not None] or [None]
+    found = [value for value in thetas if value is not None]
+    theta, others = (found[0], found[1:]) if found else (None, [])
     masks = [
         value
         for value in (read.whole(special, "mask_token_id", 0), read.whole(raw, "mask_token_id", 0))

@@ -1,44 +1,33 @@
-"""Decides: one case in, findings out. No I/O."""
+"""Decides: one case in, findings out. Pure."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from checks.data.drafter_effects import HEALTHY_LENGTH
+from checks.data.drafter_fields import NOT_KNOWABLE_THINGS
 from checks.drafter.case import Case
 from checks.drafter.rule import Check, Fired, Rule, finding_of, fired_rules
-from checks.drafter.rules import block, details, ids, mask, mtp, origin, rope, shape, vocabulary, window
+from checks.drafter.rules import (
+    block,
+    details,
+    ids,
+    ids_trained,
+    mask,
+    mtp,
+    origin,
+    rope,
+    shape,
+    vocabulary,
+    window,
+)
 from checks.drafter.rules.block import block_of, right_k
 from checks.drafter.rules.origin import silent_defaults
 from checks.model import Finding, Status
 
-_FILES = (origin, shape, ids, mask, rope, vocabulary, window, block, details, mtp)
+_FILES = (origin, shape, ids, ids_trained, mask, rope, vocabulary, window, block, details, mtp)
 CHECKS: tuple[Check, ...] = tuple(check for file in _FILES for check in file.CHECKS)
 RULES: tuple[Rule, ...] = tuple(rule for file in _FILES for rule in file.RULES)
-
-NOT_KNOWABLE: tuple[tuple[str, str], ...] = (
-    ("weights that were never trained", "one completion and then the counters: first position below 0.01"),
-    (
-        "a healthy drafter of another target of the same sizes",
-        "counters: first position below 0.01; compare revisions",
-    ),
-    ("two layers of equal shape swapped", "counters: first position 0.03 to 0.07"),
-    (
-        "which of several unused ids is the mask token, where no relative is known",
-        "counters: first position 0.08 to 0.12",
-    ),
-    (
-        "layer ids that fit in number and range, where no relative is known",
-        "counters; the usual spacing is a default only",
-    ),
-    ("the block size, where no relative is known", "counters: positions from the block's end on are zero"),
-    ("an earlier or later checkpoint of the same target", "counters: small differences"),
-    (
-        "a compile cache that still holds other layer ids",
-        "the engine's log: 'Directly load AOT compilation' after a change",
-    ),
-)
-"""What no look at files can tell, and what does. Published by ``--knowable``."""
 
 
 def judge(case: Case) -> tuple[tuple[Finding, ...], dict[str, Any]]:
@@ -52,7 +41,8 @@ def judge(case: Case) -> tuple[tuple[Finding, ...], dict[str, Any]]:
 
 
 def outlook(case: Case, fired: list[Fired]) -> Finding:
-    """What all faults together are likely to cost, worst first, so that a small one is not blamed for a collapse."""
+    """What all faults together are likely to cost, worst first, so that a small one is not blamed for a
+    collapse."""
     worst = [item for item in fired if item.effect is not None and item.rule.status is not Status.PASS]
     crashes = [item for item in worst if item.effect and item.effect.crash]
     measured = _ranked(worst)
@@ -62,7 +52,7 @@ def outlook(case: Case, fired: list[Fired]) -> Finding:
             Status.PASS,
             "drafter",
             "no fault with a measured effect was found; "
-            + f"what files cannot tell: {'; '.join(what for what, _ in NOT_KNOWABLE[:3])}",
+            + f"what files cannot tell: {'; '.join(what for what, _ in NOT_KNOWABLE_THINGS[:3])}",
             owner="user",
         )
     parts = [
@@ -178,5 +168,5 @@ def facts_of(case: Case, fired: list[Fired]) -> dict[str, Any]:
             for item in fired
             if item.effect is not None
         ],
-        "not_knowable": [what for what, _ in NOT_KNOWABLE],
+        "not_knowable": [what for what, _ in NOT_KNOWABLE_THINGS],
     }

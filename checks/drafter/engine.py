@@ -15,7 +15,8 @@ _PART = re.compile(r"[0-9]+")
 
 @dataclass(frozen=True)
 class Engine:
-    """An engine at a version. ``runner`` is vLLM's ``v1`` or ``v2``; ``runner_given`` is false where it was assumed."""
+    """An engine at a version. ``runner`` is vLLM's ``v1`` or ``v2``; ``runner_given`` is false where it
+    was assumed."""
 
     name: str
     version: str
@@ -44,11 +45,14 @@ class Engine:
 
     def __str__(self) -> str:
         label = self.name if self.version == "0" else f"{self.name} {self.version}"
-        return (
-            f"{label} ({self.runner} runner{'' if self.runner_given else ', assumed'})"
-            if self.runner
-            else label
-        )
+        if self.runner is None or not (self.runner_given or self.runner_matters):
+            return label
+        return f"{label} ({self.runner} runner{'' if self.runner_given else ', assumed'})"
+
+    @property
+    def runner_matters(self) -> bool:
+        """From 0.22 on vLLM's two runners differ in what they do with drafters."""
+        return self.name == "vllm" and release(self.version) >= release("0.22")
 
     @cached_property
     def readings(self) -> tuple[Reading, ...]:

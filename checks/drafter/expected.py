@@ -1,9 +1,11 @@
-"""What the values of a drafter should be: from the table of published drafters, from relatives, from the target, from the formula."""
+"""What the values of a drafter should be: from the table of published drafters, from relatives, from the
+target, from the formula."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from checks.data.drafter_families import FAMILIES, Family
@@ -43,8 +45,8 @@ def spaced_ids(target_layers: int, captured: int, start: int = 1, gap: int = 3) 
         return (target_layers // 2,)
     span = target_layers - gap - start
     ids = tuple(round(start + i * span / (captured - 1)) for i in range(captured))
-    rising = all(a < b for a, b in zip(ids, ids[1:], strict=False))
-    return ids if rising and 0 <= ids[0] and ids[-1] < target_layers else None
+    rising = all(a < b for a, b in pairwise(ids))
+    return ids if rising and ids[0] >= 0 and ids[-1] < target_layers else None
 
 
 def matching_families(
@@ -78,7 +80,8 @@ def expected_values(
     label: str,
     siblings: Siblings | None = None,
 ) -> Expected:
-    """Collects what is known, each value with its origin; family before siblings before target before formula."""
+    """Collects what is known, each value with its origin; family before siblings before target before
+    formula."""
     rows = matching_families(shape, config, target, kind, label)
     notes: list[str] = []
 
@@ -151,7 +154,8 @@ def _sibling_ids(siblings: Siblings | None, target: ModelConfig, captured: int |
 
 
 def fit_siblings(configs: Iterable[tuple[str, ModelConfig]], target: ModelConfig) -> Siblings:
-    """Fits the rule of relatives. Ids use every relative; mask, block and theta only those with the target's vocabulary.
+    """Fits the rule of relatives. Ids use every relative; mask, block and theta only those with the target's
+    vocabulary.
 
     A value on which relatives disagree is given up, and the disagreement told.
     """

@@ -1,20 +1,20 @@
 """Observes: reads the drafter's and the target's folders, bounded, and brings them into typed values.
 
-Anything that cannot be trusted (cut-off or lying headers, monstrous configs) raises BadInput: that is the caller's
-bad input, exit code 2, not a judgement about a drafter.
+Anything that cannot be trusted (cut-off or lying headers, monstrous configs) raises BadInput: that is the
+caller's bad input, exit code 2, not a judgement about a drafter.
 """
 
 from __future__ import annotations
 
 import re
 import stat
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from checks.bounded_json import BadJson, read_object
 from checks.drafter.config import ModelConfig, parse
-from checks.drafter.tokenizer import Tokenizer, read_tokenizer
+from checks.drafter.folder import Folder
+from checks.drafter.tokenizer import read_tokens
+from checks.errors import BadInput
 from checks.safetensors import BadSafetensors, Tensor, read_header
 
 MAX_CONFIG_BYTES = 4 * 2**20
@@ -23,34 +23,7 @@ MAX_FILES = 1024
 _COMMIT = re.compile(r"[0-9a-f]{7,40}")
 
 
-class BadInput(ValueError):
-    """A path or file that cannot be judged at all; the text says why and what to do."""
-
-
-@dataclass(frozen=True)
-class Model:
-    """One model folder. ``config`` is None when there is no config.json; ``tensors`` is empty when none were read.
-
-    ``revisions`` maps each commit found to what claims it; ``digests`` are SHA-256 of the safetensors headers.
-    """
-
-    path: Path
-    config: ModelConfig | None = None
-    tensors: Mapping[str, Tensor] = field(default_factory=dict)
-    files: tuple[str, ...] = ()
-    absent_files: tuple[str, ...] = ()
-    weights_bytes: int = 0
-    digests: tuple[str, ...] = ()
-    revisions: Mapping[str, str] = field(default_factory=dict)
-    tokenizer: Tokenizer | None = None
-
-    @property
-    def label(self) -> str:
-        """The name that the folder and the config give, for matching families by name."""
-        return " ".join(filter(None, (str(self.path), self.config.name if self.config else None)))
-
-
-def read_drafter(path: Path) -> Model:
+def read_drafter(path: Path) -> Folder:
     """Reads a drafter: a folder, or one bare .safetensors or .gguf file. Raises BadInput."""
     folder = _folder(path)
     only = path if path != folder else None
@@ -62,7 +35,7 @@ def read_drafter(path: Path) -> Model:
     return _read(folder, with_tensors=True, only=only)
 
 
-def read_target(path: Path, *, with_tensors: bool) -> Model:
+def read_target(path: Path, *, with_tensors: bool) -> Folder:
     """Reads the target: its config is needed, its weights only where multi-token prediction is judged."""
     model = _read(_folder(path), with_tensors=with_tensors, only=None)
     if model.config is None:
@@ -87,7 +60,7 @@ def _folder(path: Path) -> Path:
     raise BadInput(f"{path} is neither a folder nor a .safetensors or .gguf file")
 
 
-def _read(folder: Path, *, with_tensors: bool, only: Path | None) -> Model:
+def _read(folder: Path, *, with_tensors: bool, only: Path | None) -> Folder:
     try:
         config_file = folder / "config.json"
         config = parse(read_object(config_file, MAX_CONFIG_BYTES)) if config_file.exists() else None
@@ -100,13 +73,13 @@ def _read(folder: Path, *, with_tensors: bool, only: Path | None) -> Model:
             tensors.update(header.tensors)
             digests.append(header.digest)
             size += header.file_bytes
-        tokenizer = read_tokenizer(folder)
+        tokens = read_tokens(folder)
     except (BadJson, BadSafetensors) as error:
         raise BadInput(f"{folder}: {error}") from None
     except OSError as error:
         raise BadInput(f"{error.filename or folder} cannot be read ({error.strerror})") from None
-    return Model(
-        folder,
+    return Folder(
+        str(folder),
         config,
         tensors,
         tuple(file.name for file in wanted),
@@ -114,7 +87,7 @@ def _read(folder: Path, *, with_tensors: bool, only: Path | None) -> Model:
         size,
         tuple(digests),
         _revisions(folder, config),
-        tokenizer,
+        tokens,
     )
 
 
@@ -137,7 +110,7 @@ def _weight_files(folder: Path, only: Path | None) -> tuple[list[Path], list[str
     return present, [name for name in names if not (folder / name).exists()]
 
 
-def _read_gguf(folder: Path, file: Path) -> Model:
+def _read_gguf(folder: Path, file: Path) -> Folder:
     from checks.drafter.gguf import BadGguf, read_metadata, to_config
 
     try:
@@ -146,7 +119,7 @@ def _read_gguf(folder: Path, file: Path) -> Model:
         raise BadInput(f"{folder}: {error}") from None
     except OSError as error:
         raise BadInput(f"{file} cannot be read ({error.strerror})") from None
-    return Model(folder, config, files=(file.name,), revisions=_revisions(folder, config))
+    return Folder(str(folder), config, files=(file.name,), revisions=_revisions(folder, config))
 
 
 def _revisions(folder: Path, config: ModelConfig | None) -> dict[str, str]:

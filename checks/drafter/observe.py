@@ -9,8 +9,11 @@ from checks.drafter.case import Case, kind_of
 from checks.drafter.config import ModelConfig, parse
 from checks.drafter.engine import Engine
 from checks.drafter.expected import Siblings, expected_values
-from checks.drafter.files import MAX_CONFIG_BYTES, BadInput, Model, read_drafter, read_target
+from checks.drafter.files import MAX_CONFIG_BYTES, read_drafter, read_target
+from checks.drafter.folder import Folder
+from checks.drafter.tokenizer import is_ordinary
 from checks.drafter.weights import derive
+from checks.errors import BadInput
 
 
 def observe(
@@ -23,14 +26,17 @@ def observe(
 ) -> Case:
     """Reads everything but relatives. Raises BadInput for paths and files that cannot be judged."""
     drafter = read_drafter(drafter_path)
-    same = drafter.path.resolve() == (target_path if target_path.is_dir() else target_path.parent).resolve()
+    same = (
+        Path(drafter.path).resolve()
+        == (target_path if target_path.is_dir() else target_path.parent).resolve()
+    )
     target = drafter if same and drafter.config is not None else read_target(target_path, with_tensors=False)
     return build(drafter, target, engine, same=same, k=k, context=context)
 
 
 def build(
-    drafter: Model,
-    target: Model,
+    drafter: Folder,
+    target: Folder,
     engine: Engine,
     *,
     same: bool = False,
@@ -38,7 +44,8 @@ def build(
     context: int | None = None,
     siblings: Siblings | None = None,
 ) -> Case:
-    """The case of two models already read. Looks the mask id up in the target's tokenizer (the one read here)."""
+    """The case of two models already read. Looks the mask id up in the target's tokenizer (the one read
+    here)."""
     shape = derive(drafter.tensors) if drafter.tensors else None
     if same:
         shape = replace(shape, kind="mtp") if shape else None
@@ -55,11 +62,13 @@ def build(
         in_target=same,
     )
     mask = drafter.config.mask if drafter.config else None
-    if mask is None or target.tokenizer is None:
+    if mask is None or target.tokens is None:
         return case
-    return replace(
-        case, mask_ordinary=target.tokenizer.ordinary(mask), mask_text=target.tokenizer.added.get(mask)
-    )
+    try:
+        ordinary = is_ordinary(target.tokens, mask)
+    except OSError as error:
+        raise BadInput(f"{target.tokens.vocabulary} cannot be read ({error.strerror})") from None
+    return replace(case, mask_ordinary=ordinary, mask_text=target.tokens.added.get(mask))
 
 
 def local_siblings(folder: Path) -> list[tuple[str, ModelConfig]]:
@@ -80,3 +89,18 @@ def local_siblings(folder: Path) -> list[tuple[str, ModelConfig]]:
             raise BadInput(f"--siblings: {file} cannot be read ({error.strerror})") from None
         found.append((file.parent.name if file.name == "config.json" else file.stem, config))
     return found
+
+
+def original_config(folder: Path) -> dict[str, object] | None:
+    """The config.json that is there, as it stands; None where there is none. Raises BadInput."""
+    from checks.bounded_json import BadJson, read_object
+
+    file = folder / "config.json"
+    if not file.exists():
+        return None
+    try:
+        return read_object(file, MAX_CONFIG_BYTES)
+    except BadJson as error:
+        raise BadInput(f"{folder}: {error}") from None
+    except OSError as error:
+        raise BadInput(f"{file} cannot be read ({error.strerror})") from None

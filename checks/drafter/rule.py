@@ -1,8 +1,8 @@
 """The form of a check and of a rule, and how rules become findings: one finding per check, passes included.
 
-A check is a question ("are these layer ids in order?"). Its rules are the ways in which the answer can be no, each a
-row: a typed predicate, a message, the cause, the fix, the source, and the measured effect. All rules of a check that
-fire are told at once; the worst gives the status.
+A check is a question ("are these layer ids in order?"). Its rules are the ways in which the answer can be no,
+each a row: a typed predicate, a message, the cause, the fix, the source, and the measured effect. All rules
+of a check that fire are told at once; the worst gives the status.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ When = Callable[[Case], "Facts | None"]
 class Check:
     """One question about one subject.
 
-    ``passes`` says in words why the answer is yes; ``skips`` gives the reason when the question does not arise;
-    ``blind`` the reason when it cannot be answered; ``value`` and ``limit`` what was seen and what was expected.
+    ``passes`` says in words why the answer is yes; ``skips`` gives the reason when the question does not
+    arise; ``blind`` the reason when it cannot be answered; ``value`` and ``limit`` what was seen and what was
+    expected.
     """
 
     id: str
@@ -39,7 +40,8 @@ class Check:
 
 @dataclass(frozen=True)
 class Rule:
-    """One way to fail a check. ``when`` returns the values that ``message``, ``cause`` and ``fix`` are filled with.
+    """One way to fail a check. ``when`` returns the values that ``message``, ``cause`` and ``fix`` are filled
+    with.
 
     ``effect`` is a key of the measured rows, or a function of the case that picks a row.
     """

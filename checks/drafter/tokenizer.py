@@ -7,43 +7,16 @@ from __future__ import annotations
 
 import mmap
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from checks.bounded_json import read_object
+from checks.drafter.folder import Tokens
 
 MAX_BYTES = 8 * 2**20
 _MAX_VOCABULARY_BYTES = 256 * 2**20
 
 
-@dataclass(frozen=True)
-class Tokenizer:
-    """``added`` maps ids to the text of added (special) tokens; ``path`` leads to tokenizer.json, if there is one."""
-
-    added: Mapping[int, str] = field(default_factory=dict)
-    path: Path | None = None
-
-    def ordinary(self, token_id: int) -> bool | None:
-        """Whether the vocabulary itself (not the added tokens) contains this id; None when that cannot be told.
-
-        Byte-pair vocabularies write ``"token": id``, so the id stands behind a colon.
-        """
-        if token_id in self.added:
-            return False
-        if self.path is None:
-            return None
-        with self.path.open("rb") as stream:
-            size = self.path.stat().st_size
-            if not 0 < size <= _MAX_VOCABULARY_BYTES:
-                return None
-            with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as text:
-                if re.search(rb'"vocab"\s*:\s*\{', text) is None:
-                    return None
-                return re.search(rb'(?<!"id)":\s*%d\s*[,}]' % token_id, text) is not None
-
-
-def read_tokenizer(folder: Path) -> Tokenizer | None:
+def read_tokens(folder: Path) -> Tokens | None:
     """Reads ``tokenizer_config.json`` and notes where ``tokenizer.json`` is. Raises BadJson or OSError."""
     settings, vocabulary = folder / "tokenizer_config.json", folder / "tokenizer.json"
     added: dict[int, str] = {}
@@ -55,4 +28,23 @@ def read_tokenizer(folder: Path) -> Tokenizer | None:
                 added[int(key)] = content
     if not added and not vocabulary.is_file():
         return None
-    return Tokenizer(added, vocabulary if vocabulary.is_file() else None)
+    return Tokens(added, str(vocabulary) if vocabulary.is_file() else None)
+
+
+def is_ordinary(tokens: Tokens, token_id: int) -> bool | None:
+    """Whether the vocabulary itself (not the added tokens) contains this id; None when that cannot be told.
+
+    Byte-pair vocabularies write ``"token": id``, so the id stands behind a colon. Raises OSError.
+    """
+    if token_id in tokens.added:
+        return False
+    if tokens.vocabulary is None:
+        return None
+    path = Path(tokens.vocabulary)
+    with path.open("rb") as stream:
+        if not 0 < path.stat().st_size <= _MAX_VOCABULARY_BYTES:
+            return None
+        with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as text:
+            if re.search(rb'"vocab"\s*:\s*\{', text) is None:
+                return None
+            return re.search(rb'(?<!"id)":\s*%d\s*[,}]' % token_id, text) is not None

@@ -41,7 +41,8 @@ PACKED = re.compile(r"\.(weight_packed|qweight|weight_scale|weight_scale_inv|sca
 
 @dataclass(frozen=True)
 class Shape:
-    """Sizes derived from tensor shapes; None where the tensors do not tell. ``fc_in`` is the width that fc expects."""
+    """Sizes derived from tensor shapes; None where the tensors do not tell. ``fc_in`` is the width that fc
+    expects."""
 
     kind: str
     hidden: int | None
@@ -58,7 +59,8 @@ class Shape:
     odd: tuple[str, ...]
 
     def captured(self, target_hidden: int | None) -> int | None:
-        """How many target layers feed ``fc``; None when that is no whole number or the target's width is unknown."""
+        """How many target layers feed ``fc``; None when that is no whole number or the target's width is
+        unknown."""
         width = target_hidden or self.hidden
         if self.fc_in is None or not width or self.fc_in % width:
             return None

@@ -80,7 +80,8 @@ CHECKS = (
         "drafter.architecture",
         "The engine picks its code by architectures, transformers its defaults by model_type.",
         lambda case: (
-            f"architecture {list(case.config.architectures) if case.config else ''}, model_type {case.config.model_type if case.config else ''}"
+            f"architecture {list(case.config.architectures) if case.config else ''}, model_type "
+            f"{case.config.model_type if case.config else ''}"
         ),
         skips=_skips,
     ),

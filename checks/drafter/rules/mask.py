@@ -1,4 +1,5 @@
-"""The mask token: is it there, within the vocabulary, none that the target emits, and the one used in training?"""
+"""The mask token: is it there, within the vocabulary, none that the target emits, and the one used in
+training?"""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ def missing(case: Case) -> Facts | None:
         "does": does.source if does else "what this engine then does is not known",
         "fix": f"write mask_token_id {right.value} ({right.origin}: {right.source})"
         if right
-        else "get the id from the publisher or from a sibling's config (--siblings); a guess costs everything",
+        else "get the id from the publisher or from a sibling's config (--siblings); a guess costs "
+        "everything",
     }
 
 
@@ -93,7 +95,8 @@ def _blind(case: Case) -> str | None:
         return "the target's config gives no vocabulary size, so the mask id cannot be judged"
     if case.mask_ordinary is None and case.mask_text is None:
         return (
-            f"mask id {case.config.mask} is confirmed by nobody, and without the target's tokenizer.json nobody can say "
+            f"mask id {case.config.mask} is confirmed by nobody, and without the target's "
+            "tokenizer.json nobody can say "
             "whether the target emits it; fetch tokenizer.json and tokenizer_config.json, or try --siblings"
         )
     return None
@@ -145,7 +148,8 @@ RULES = (
         Status.FAIL,
         beyond,
         "mask id {mask} is beyond the target's vocabulary of {vocab}",
-        "no row of the embedding belongs to it; the Xid 43 that follows is the application's, not the hardware's",
+        "no row of the embedding belongs to it; the Xid 43 that follows is the application's, not "
+        "the hardware's",
         "use an id below {vocab}: the one used in training",
         "measured on vLLM 0.20.1; SGLang refuses",
         "mask_range",

@@ -16,7 +16,8 @@ _PACKED_TYPES = ("U8", "I8", "I32", "U32", "F8_E4M3", "F8_E5M2", "F4", "F8_E4M3F
 
 
 def prediction_tensors(case: Case) -> dict[str, str]:
-    """Names and types of tensors that belong to prediction layers, by name or by a layer number beyond the target's."""
+    """Names and types of tensors that belong to prediction layers, by name or by a layer number beyond the
+    target's."""
     total = case.goal.layers
     found: dict[str, str] = {}
     for name, tensor in case.drafter.tensors.items():
@@ -48,7 +49,8 @@ def fewer(case: Case) -> Facts | None:
 
 
 def _quantised(case: Case) -> tuple[list[str], list[str], tuple[str, ...]] | None:
-    """Prediction linears kept in full precision, those quantised, and the ignore patterns; None without quantisation."""
+    """Prediction linears kept in full precision, those quantised, and the ignore patterns; None without
+    quantisation."""
     settings = case.goal.quantization
     if case.kind != "mtp" or settings is None:
         return None
@@ -108,7 +110,8 @@ def absent_files(case: Case) -> Facts | None:
 CHECKS = (
     Check(
         "drafter.mtp",
-        "Without its tensors a prediction layer runs on uninitialised memory: acceptance length exactly 1.00.",
+        "Without its tensors a prediction layer runs on uninitialised memory: acceptance length "
+        "exactly 1.00.",
         lambda case: (
             f"{len(prediction_tensors(case))} prediction tensors are there and match the quantisation"
         ),

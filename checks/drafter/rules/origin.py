@@ -18,7 +18,8 @@ DERIVED = {
 
 
 def silent_defaults(case: Case) -> list[dict[str, object]]:
-    """Every absent field with the value that it silently takes and, where known, the value that it should have."""
+    """Every absent field with the value that it silently takes and, where known, the value that it should
+    have."""
     config = case.config
     if config is None or config.defaults is None:
         return []
@@ -185,7 +186,8 @@ RULES = (
         no_config,
         "there is no config.json beside the weights",
         "weights carry sizes, but not the layer ids, the mask token, the RoPE base or the window",
-        "get it from the publisher, or let --write make it from the weights, the target and published relatives",
+        "get it from the publisher, or let --write make it from the weights, the target and "
+        "published relatives",
         "the incident: one bare file, config guessed, acceptance length 1.12",
         "guess",
     ),
@@ -224,7 +226,8 @@ RULES = (
         "drafter.engine",
         Status.FAIL,
         second_generation,
-        "this is a second-generation drafter (candidate selector, convolutions), and {engine} does not run those",
+        "this is a second-generation drafter (candidate selector, convolutions), and {engine} "
+        "does not run those",
         "the V1 runner degrades silently or ends with 'no module named candidate_selector'",
         "use vLLM 0.33 with the V2 runner",
         "noonghunna/club-3090#1064; vLLM 0.33.0 tests",

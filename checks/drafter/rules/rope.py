@@ -78,9 +78,15 @@ def _blind(case: Case) -> str | None:
     if case.config is None:
         return None
     if case.expected.theta is None:
-        return "neither the target's config nor a relative gives rope_theta; fetch the target's whole config.json"
+        return (
+            "neither the target's config nor a relative gives rope_theta; fetch the target's whole "
+            "config.json"
+        )
     if case.config.effective_theta is None:
-        return f"rope_theta is absent, and what model_type {case.config.model_type!r} makes of that is not known; write it down"
+        return (
+            f"rope_theta is absent, and what model_type {case.config.model_type!r} makes of that is "
+            "not known; write it down"
+        )
     return None
 
 
@@ -93,9 +99,11 @@ def _skips(case: Case) -> str | None:
 CHECKS = (
     Check(
         "drafter.rope",
-        "A drafter rotates by the base it was trained with; a wrong one keeps the first position and cuts the tail off.",
+        "A drafter rotates by the base it was trained with; a wrong one keeps the first position "
+        "and cuts the tail off.",
         lambda case: (
-            f"rope_theta {case.config.effective_theta:.10g} is that of {case.expected.theta.source} ({case.expected.theta.origin})"
+            f"rope_theta {case.config.effective_theta:.10g} is that of {case.expected.theta.source} "
+            f"({case.expected.theta.origin})"
             if case.config and case.expected.theta
             else ""
         ),
@@ -146,7 +154,8 @@ RULES = (
         partial,
         "the drafter declares partial_rotary_factor {have}",
         "it was ignored in training or in serving before, with acceptance lengths of 1.04-1.07",
-        "make sure that the drafter was trained with it; published DFlash drafters rotate fully even where the target does not",
+        "make sure that the drafter was trained with it; published DFlash drafters rotate fully "
+        "even where the target does not",
         "vllm-project/speculators#613",
     ),
     Rule(

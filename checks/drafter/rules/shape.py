@@ -1,4 +1,5 @@
-"""Weights against config and target: are all tensors there, and do the numbers in the config describe them?"""
+"""Weights against config and target: are all tensors there, and do the numbers in the config describe
+them?"""
 
 from __future__ import annotations
 
@@ -124,15 +125,20 @@ def _no_weights(case: Case) -> str | None:
         return None
     if case.drafter.config is not None and case.drafter.config.fmt == "gguf":
         return "a GGUF file: its tensors are not read, only its metadata"
-    return "no readable .safetensors file with layers is in the folder; fetch the weights (only headers are read)"
+    return (
+        "no readable .safetensors file with layers is in the folder; fetch the weights (only "
+        "headers are read)"
+    )
 
 
 CHECKS = (
     Check(
         "drafter.tensors",
-        "Missing tensors are not noticed at load: DFlash's loader returns nothing to compare, and zeros or noise take their place.",
+        "Missing tensors are not noticed at load: DFlash's loader returns nothing to compare, and "
+        "zeros or noise take their place.",
         lambda case: (
-            f"{len(case.drafter.tensors)} tensors, all that {case.shape.layers if case.shape else 0} layers need"
+            f"{len(case.drafter.tensors)} tensors, all that {case.shape.layers if case.shape else 0} "
+            "layers need"
         ),
         skips=_skips,
         blind=_no_weights,
@@ -140,7 +146,8 @@ CHECKS = (
     ),
     Check(
         "drafter.geometry",
-        "Sizes in the config must be those of the tensors; combinations that keep the widths load and compute nonsense.",
+        "Sizes in the config must be those of the tensors; combinations that keep the widths load "
+        "and compute nonsense.",
         lambda case: "sizes in the config are those of the tensors",
         skips=lambda case: _skips(case) or ("no config.json" if case.config is None else None),
         blind=_no_weights,

@@ -70,7 +70,7 @@ def depth_absent(case: Case) -> Facts | None:
 
 
 def other_tokens(case: Case) -> Facts | None:
-    mine, theirs = case.drafter.tokenizer, case.target.tokenizer
+    mine, theirs = case.drafter.tokens, case.target.tokens
     if mine is None or theirs is None or not mine.added or not theirs.added:
         return None
     differ = sorted(n for n in mine.added.keys() & theirs.added.keys() if mine.added[n] != theirs.added[n])
@@ -86,7 +86,8 @@ def _skips(case: Case) -> str | None:
 CHECKS = (
     Check(
         "drafter.vocab",
-        "Drafted ids are the target's ids; a smaller vocabulary never proposes the rest, a larger one kills the engine.",
+        "Drafted ids are the target's ids; a smaller vocabulary never proposes the rest, a larger "
+        "one kills the engine.",
         lambda case: f"both have {case.goal.vocab} tokens",
         skips=_skips,
         blind=lambda case: (
@@ -116,10 +117,10 @@ CHECKS = (
             _skips(case)
             or (
                 None
-                if case.drafter.tokenizer
-                and case.target.tokenizer
-                and case.drafter.tokenizer.added
-                and case.target.tokenizer.added
+                if case.drafter.tokens
+                and case.target.tokens
+                and case.drafter.tokens.added
+                and case.target.tokens.added
                 else "the drafter brings no tokenizer to compare; engines use the target's"
             )
         ),
@@ -133,7 +134,8 @@ RULES = (
         Status.FAIL,
         smaller,
         "vocab_size {have}{how} is smaller than the target's {want}: ids from {have} on are never proposed",
-        "copied from another family, or left out (Qwen3 has 151936, Qwen3.5 and 3.6 have 248320); metrics look healthy",
+        "copied from another family, or left out (Qwen3 has 151936, Qwen3.5 and 3.6 have 248320); "
+        "metrics look healthy",
         "write vocab_size {want}",
         "measured on vLLM 0.20.1",
         "vocab_small",
@@ -175,7 +177,8 @@ RULES = (
         Status.FAIL,
         other_depth,
         "num_target_layers is {have}, the target has {want}",
-        "the drafter was made for another target, or the config was copied from one that was; engines do not refuse it",
+        "the drafter was made for another target, or the config was copied from one that was; "
+        "engines do not refuse it",
         "check that this is the drafter of this target, then write {want}",
         "SGLang 0.5.11 only warns; measured: a foreign drafter",
         "wrong_target",
@@ -186,7 +189,8 @@ RULES = (
         Status.WARN,
         depth_absent,
         "num_target_layers is absent",
-        "the only field that says for how deep a target the drafter was made; the reference code fails without it",
+        "the only field that says for how deep a target the drafter was made; the reference code "
+        "fails without it",
         "write num_target_layers {want}",
         "dflash 0.1.0 DFlashDraftModel",
     ),

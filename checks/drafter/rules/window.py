@@ -23,7 +23,8 @@ def _declared(case: Case) -> int | None:
 
 
 def ignored(case: Case) -> Facts | None:
-    """The file has sliding layers, this engine runs them as full attention, and contexts may stay below the window."""
+    """The file has sliding layers, this engine runs them as full attention, and contexts may stay below
+    the window."""
     facts = _ignored(case)
     return None if facts is None or _beyond(case) else facts
 
@@ -169,7 +170,8 @@ RULES = (
         ignored,
         "{n} layers slide over {window} tokens; {engine} never reads that and runs them as full attention",
         "{source}. Up to {window} tokens of context nothing is lost; beyond it acceptance falls off",
-        "stay below {window} tokens, or use vLLM >= 0.25 with VLLM_USE_V2_MODEL_RUNNER=1 or SGLang >= 0.5.11 (--context says what you serve)",
+        "stay below {window} tokens, or use vLLM >= 0.25 with VLLM_USE_V2_MODEL_RUNNER=1 or "
+        "SGLang >= 0.5.11 (--context says what you serve)",
         "vllm#40898, closed unmerged",
         "window",
     ),
@@ -178,9 +180,11 @@ RULES = (
         "drafter.window",
         Status.FAIL,
         ignored_beyond,
-        "{n} layers slide over {window} tokens; {engine} runs them as full attention, and {context} tokens are served",
+        "{n} layers slide over {window} tokens; {engine} runs them as full attention, and "
+        "{context} tokens are served",
         "{source}. Beyond {window} tokens acceptance falls off",
-        "use vLLM >= 0.25 with VLLM_USE_V2_MODEL_RUNNER=1 or SGLang >= 0.5.11, or serve at most {window} tokens",
+        "use vLLM >= 0.25 with VLLM_USE_V2_MODEL_RUNNER=1 or SGLang >= 0.5.11, or serve at most "
+        "{window} tokens",
         "vllm#40898, closed unmerged",
         "window",
     ),
@@ -199,7 +203,8 @@ RULES = (
         "drafter.window",
         Status.FAIL,
         dropped_matters,
-        "layer_types has sliding layers but use_sliding_window is {said}, so transformers sets sliding_window {window} to None",
+        "layer_types has sliding layers but use_sliding_window is {said}, so transformers sets "
+        "sliding_window {window} to None",
         "the silent default of use_sliding_window is false; the engine then finds no window size",
         'write "use_sliding_window": true',
         "transformers 5.6.0 configuration_qwen3.py",
@@ -209,7 +214,8 @@ RULES = (
         "drafter.window",
         Status.WARN,
         dropped_unread,
-        "layer_types has sliding layers but use_sliding_window is {said}, so transformers sets sliding_window {window} to None",
+        "layer_types has sliding layers but use_sliding_window is {said}, so transformers sets "
+        "sliding_window {window} to None",
         "this engine does not read it; a newer one refuses the file",
         'write "use_sliding_window": true',
         "transformers 5.6.0 configuration_qwen3.py",
@@ -229,7 +235,8 @@ RULES = (
         "drafter.window",
         Status.WARN,
         no_types,
-        "use_sliding_window is true, but without layer_types every layer is full attention (max_window_layers defaults to 28)",
+        "use_sliding_window is true, but without layer_types every layer is full attention "
+        "(max_window_layers defaults to 28)",
         "transformers lets layers slide only from number max_window_layers on",
         "write layer_types, one entry per layer",
         "transformers 5.6.0 configuration_qwen3.py",
@@ -250,8 +257,10 @@ RULES = (
         Status.WARN,
         off_family,
         "{reasons}{tail}",
-        "layers were trained with a window; forcing full attention lowers acceptance. An early revision may differ: compare revisions",
-        "take layer_types, sliding_window and use_sliding_window from the publisher's config (--write does it)",
+        "layers were trained with a window; forcing full attention lowers acceptance. An early "
+        "revision may differ: compare revisions",
+        "take layer_types, sliding_window and use_sliding_window from the publisher's config "
+        "(--write does it)",
         "z-lab/dflash#126",
         "window",
     ),
