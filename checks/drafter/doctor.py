@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from checks.data.drafter_effects import HEALTHY_LENGTH
@@ -32,15 +33,19 @@ RULES: tuple[Rule, ...] = tuple(rule for file in _FILES for rule in file.RULES)
 
 def judge(case: Case) -> tuple[tuple[Finding, ...], dict[str, Any]]:
     """All findings of one case and the facts behind them."""
-    fired = fired_rules(case, RULES)
+    fired = applicable_rules(case)
     findings = [finding_of(check, case, fired) for check in CHECKS]
-    told = {finding.id for finding in findings if finding.status is not Status.SKIP}
-    effective = [item for item in fired if item.rule.check in told]
-    findings.append(outlook(case, effective))
-    return tuple(findings), facts_of(case, effective)
+    findings.append(outlook(case, fired))
+    return tuple(findings), facts_of(case, fired)
 
 
-def outlook(case: Case, fired: list[Fired]) -> Finding:
+def applicable_rules(case: Case) -> tuple[Fired, ...]:
+    """Rules that fire, less those of checks that do not arise for this drafter."""
+    asked = {check.id for check in CHECKS if check.skips(case) is None}
+    return tuple(item for item in fired_rules(case, RULES) if item.rule.check in asked)
+
+
+def outlook(case: Case, fired: Sequence[Fired]) -> Finding:
     """What all faults together are likely to cost, worst first, so that a small one is not blamed for a
     collapse."""
     worst = [item for item in fired if item.effect is not None and item.rule.status is not Status.PASS]
@@ -94,7 +99,7 @@ def outlook(case: Case, fired: list[Fired]) -> Finding:
     )
 
 
-def _ranked(fired: list[Fired]) -> list[Fired]:
+def _ranked(fired: Sequence[Fired]) -> list[Fired]:
     measured = [item for item in fired if item.effect is not None and not item.effect.crash]
     return sorted(
         measured,
@@ -104,11 +109,11 @@ def _ranked(fired: list[Fired]) -> list[Fired]:
     )
 
 
-def _names(fired: list[Fired]) -> str:
+def _names(fired: Sequence[Fired]) -> str:
     return " or ".join(dict.fromkeys(item.rule.check.removeprefix("drafter.") for item in fired))
 
 
-def facts_of(case: Case, fired: list[Fired]) -> dict[str, Any]:
+def facts_of(case: Case, fired: Sequence[Fired]) -> dict[str, Any]:
     """What was derived, for other tools: JSON-ready values only."""
     shape, expected = case.shape, case.expected
     wanted = {

@@ -5,10 +5,19 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from checks.data.drafter_families import FULL, Family
+from checks.drafter.case import Case
+from checks.drafter.config import parse
+from checks.drafter.doctor import judge
+from checks.drafter.engine import Engine
+from checks.drafter.folder import Folder, Tokens
+from checks.drafter.observe import build
+from checks.model import Finding
+from checks.safetensors import Tensor
 
 Shapes = dict[str, tuple[int, ...]]
 SIZES = {"BF16": 2, "F16": 2, "F32": 4, "U8": 1, "I32": 4, "F8_E4M3": 1}
@@ -69,6 +78,7 @@ class Pair:
         self.types: dict[str, str] = {}
         self.added: dict[int, str] = {}
         self.vocab: dict[str, int] = {"the": 300, "of": 301}
+        self.name = "drafter"
 
     def write(self, root: Path, name: str = "drafter@0123456789ab") -> tuple[Path, Path]:
         drafter, target = root / name, root / "target"
@@ -147,7 +157,9 @@ def family_pair(row: Family) -> Pair:
             "rope_parameters": {"rope_theta": theta, "rope_type": "default"},
         },
     }
-    return Pair(shapes, config, target)
+    pair = Pair(shapes, config, target)
+    pair.name = row.name
+    return pair
 
 
 def even_ids(depth: int, captured: int) -> list[int]:
@@ -204,3 +216,25 @@ def incident_pair(mask: int = 248044) -> Pair:
         del pair.config[name]
     pair.config["dflash_config"] = {"mask_token_id": mask, "target_layer_ids": [1, 17, 33, 49, 63]}
     return pair
+
+
+def judged(pair: Pair, engine: str = "vllm==0.33.0", *, runner: str | None = None, **options: Any) -> dict[str, Finding]:
+    """Findings by id, judged in memory."""
+    case = case_of(pair, engine, runner=runner, **options)
+    return {finding.id: finding for finding in judge(case)[0]}
+
+
+def case_of(pair: Pair, engine: str = "vllm==0.33.0", *, runner: str | None = None, **options: Any) -> Case:
+    tensors = {name: Tensor(pair.types.get(name, "BF16"), shape) for name, shape in pair.shapes.items()}
+    drafter = Folder(
+        f"/models/{pair.name}@0123456789ab",
+        None if pair.config is None else parse(pair.config),
+        tensors,
+        revisions={"0123456789ab": "the folder's name"},
+    )
+    target = Folder("/models/target", parse(pair.target), tokens=Tokens(pair.added))
+    built = build(drafter, target, Engine.parse(engine, runner), **options)
+    mask = built.config.mask if built.config else None
+    if mask is None or mask in pair.added:
+        return built
+    return replace(built, mask_ordinary=mask in pair.vocab.values())
