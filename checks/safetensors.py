@@ -78,10 +78,10 @@ def read_header(path: Path) -> Header:
     Raises BadSafetensors for anything that is not a whole and consistent file, and OSError when it cannot be
     read. Memory stays within a small multiple of MAX_HEADER_BYTES whatever the file claims.
     """
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise BadSafetensors(f"{path.name} is not a regular file")
     with path.open("rb") as stream:
         size = path.stat().st_size
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise BadSafetensors(f"{path.name} is not a regular file")
         prefix = stream.read(8)
         if len(prefix) < 8:
             raise BadSafetensors(
