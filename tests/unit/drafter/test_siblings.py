@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -145,6 +146,16 @@ class _Hub(BaseHTTPRequestHandler):
             self.end_headers()
         elif "27B-DFlash/" in self.path:
             self._answer(200, b"[" * 300_000)
+        elif "Drip" in self.path:
+            self.send_response(200)
+            self.end_headers()
+            for _ in range(100):
+                try:
+                    self.wfile.write(b" ")
+                    self.wfile.flush()
+                except ConnectionError:
+                    return
+                time.sleep(0.05)
         elif "Coder" in self.path:
             self._answer(200, b'{"a": "' + b"x" * (2 * 2**20) + b'"}')
         else:
@@ -196,6 +207,15 @@ def test_hostile_answers_are_reasons_and_nothing_leaks(servers: tuple[str, str])
     assert "brackets" in failed[0]
     assert "larger than" in failed[1]
     assert "secret" not in " ".join(failed)
+
+
+def test_a_server_that_drips_does_not_hold_the_command(
+    servers: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hub, "TIMEOUT", 0.4)
+    begun = time.monotonic()
+    assert hub.fetch(["z-lab/Drip"]) == ([], ["z-lab/Drip: no answer"])
+    assert time.monotonic() - begun < 3
 
 
 def test_the_command_reports_relatives_from_the_hub_without_the_token(
