@@ -38,7 +38,10 @@ FORMULA = "formula, unconfirmed"
 
 @dataclass(frozen=True)
 class Expected:
-    """What the values should be and who says so; None where nobody does."""
+    """What the values should be and who says so; None where nobody does.
+
+    ``mask_hint`` is the mask of every published drafter with the target's vocabulary: evidence, no proof.
+    """
 
     ids: Known | None = None
     mask: Known | None = None
@@ -48,6 +51,7 @@ class Expected:
     layer_types: Known | None = None
     window: Known | None = None
     eps: Known | None = None
+    mask_hint: Known | None = None
     families: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 

@@ -73,11 +73,12 @@ def fields_disagree_harmless(case: Case) -> Facts | None:
 
 def _off(case: Case) -> Facts | None:
     right, meant, caught = case.expected.ids, case.meant_layers, case.captured_layers
-    if right is None or meant is None or caught is None or len(meant) != len(right.value):
+    if right is None or meant is None or caught is None:
         return None
     if tuple(sorted(meant)) == right.value or tuple(sorted(caught)) == right.value:
         return None
-    off = sum(a != b for a, b in zip(sorted(meant), right.value, strict=True))
+    common = set(meant) & set(right.value)
+    off = max(len(meant), len(right.value)) - len(common)
     return {
         "off": off,
         "of": len(meant),
@@ -86,11 +87,15 @@ def _off(case: Case) -> Facts | None:
         "origin": right.origin,
         "source": right.source,
         "caught": list(caught),
-        "far": farthest(case),
-        "total": case.goal.layers,
+        "far": _far(case),
         "engine": case.engine,
         "depth": _depth(case),
     }
+
+
+def _far(case: Case) -> str:
+    far = farthest(case)
+    return "" if far is None else f", at most {far} of {case.goal.layers} layers away"
 
 
 def _depth(case: Case) -> str:
@@ -98,9 +103,11 @@ def _depth(case: Case) -> str:
     far, total = farthest(case), case.goal.layers
     if not far or not total:
         return "The measured pair has 12 layers"
+    share = far / total
+    less = ", so expect less loss" if share < 1 / 12 else ""
     return (
         f"The measured pair has 12 layers, one is 8 % of its depth; here {far} of {total} are "
-        f"{100 * far / total:.0f} %, so expect less loss"
+        f"{100 * share:.0f} %{less}"
     )
 
 
@@ -224,8 +231,7 @@ RULES = (
         "drafter.ids_family",
         Status.FAIL,
         off_family,
-        "{off} of {of} ids are off: {ids} where {right} were trained; {engine} captures {caught}, "
-        "at most {far} of {total} layers away",
+        "{off} of {of} ids are off: {ids} where {right} were trained; {engine} captures {caught}{far}",
         "ids were guessed or come from another drafter ({origin}: {source}). By measure, ids "
         "within two layers bend the curve; "
         "they do not by themselves make a dead drafter: look at mask and rope first. {depth}",

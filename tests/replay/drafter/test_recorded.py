@@ -42,7 +42,8 @@ FOLLOWS = {
     "fail_ids_out_of_range": {"drafter.ids_count", "drafter.ids_convention"},
     "missing_fc": {"drafter.ids_count", "drafter.ids_family"},
 }
-"""What else cannot be green then: the other list still says something else; without fc nobody knows how many ids."""
+"""What else cannot be green then: the other list still says something else; without fc nobody knows how
+many ids."""
 
 NOT_KNOWABLE = {
     "mask_unused": "which of several unused ids is the mask",
@@ -55,11 +56,11 @@ def pair_of(case: str, config: dict[str, object]) -> Pair:
     pair = toy_pair()
     pair.config = config
     if config.get("hidden_size") == 64:
-        pair.shapes = dflash_shapes(
-            hidden=64, inter=128, heads=2, kv=1, head_dim=32, layers=3, captured=3
-        )
+        pair.shapes = dflash_shapes(hidden=64, inter=128, heads=2, kv=1, head_dim=32, layers=3, captured=3)
         pair.target |= {"hidden_size": 64, "num_hidden_layers": 6}
-    pair.shapes.pop({"missing_fc": "fc.weight", "missing_hidden_norm": "hidden_norm.weight"}.get(case, ""), None)
+    pair.shapes.pop(
+        {"missing_fc": "fc.weight", "missing_hidden_norm": "hidden_norm.weight"}.get(case, ""), None
+    )
     return pair
 
 

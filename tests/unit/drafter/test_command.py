@@ -1,4 +1,5 @@
-"""The command as a user meets it: exit codes, one clear line for bad input, files written whole or not at all."""
+"""The command as a user meets it: exit codes, one clear line for bad input, files written whole or not at
+all."""
 
 from __future__ import annotations
 
@@ -49,7 +50,9 @@ def test_a_warning_is_green_unless_strict(tmp_path: Path, capsys: pytest.Capture
     assert run(capsys, *arguments, "-k", "3", "--strict")[0] == 1
 
 
-def test_what_could_not_be_looked_at_is_never_green(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_could_not_be_looked_at_is_never_green(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     arguments = paths(toy_pair(), tmp_path)
     for name in ("tokenizer.json", "tokenizer_config.json"):
         (tmp_path / "target" / name).unlink()
@@ -116,7 +119,9 @@ def test_hostile_weights_are_one_line_and_exit_2(
     assert (code, err.count("\n")) == (2, 1)
 
 
-def test_weights_cut_off_in_the_middle_are_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_weights_cut_off_in_the_middle_are_bad_input(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     arguments = paths(toy_pair(), tmp_path)
     weights = Path(arguments[0]) / "model.safetensors"
     os.truncate(weights, weights.stat().st_size // 2)
@@ -244,9 +249,16 @@ def test_the_list_of_what_is_knowable_is_printed(capsys: pytest.CaptureFixture[s
 def test_prediction_layers_of_the_target_itself_are_judged(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    config = {"model_type": "qwen3_5_text", "num_hidden_layers": 2, "mtp_num_hidden_layers": 1, "vocab_size": 9}
+    config = {
+        "model_type": "qwen3_5_text",
+        "num_hidden_layers": 2,
+        "mtp_num_hidden_layers": 1,
+        "vocab_size": 9,
+    }
     (tmp_path / "config.json").write_text(json.dumps(config))
-    write_weights(tmp_path / "model.safetensors", {"model.layers.0.w": (2,), "mtp.layers.0.fc.weight": (2, 2)})
+    write_weights(
+        tmp_path / "model.safetensors", {"model.layers.0.w": (2,), "mtp.layers.0.fc.weight": (2, 2)}
+    )
     arguments = [str(tmp_path), "--target", str(tmp_path), "--engine", "sglang==0.5.11"]
     code, report, _ = run(capsys, *arguments)
     assert (code, status(report, "drafter.mtp")) == (0, "pass")
@@ -256,7 +268,8 @@ def test_prediction_layers_of_the_target_itself_are_judged(
 
 
 def test_the_answer_costs_under_half_a_second(tmp_path: Path, repo_root: Path) -> None:
-    """Processor time, which a busy machine does not stretch; on an idle one it is the time that a user waits."""
+    """Processor time, which a busy machine does not stretch; on an idle one it is the time that a user
+    waits."""
     command = [sys.executable, "-m", "checks", "drafter", *paths(family_pair_with_big_tokenizer(), tmp_path)]
     spent = min(_seconds([*command, *form], repo_root) for form in ([], ["--json"], []))
     assert spent < 0.5, f"{spent:.2f} s"

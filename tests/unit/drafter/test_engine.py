@@ -82,7 +82,10 @@ def test_every_row_has_a_source_and_reads_a_field_whose_meaning_is_known() -> No
 
 @pytest.mark.parametrize("topic", sorted({row.topic for row in ABILITIES}))
 def test_no_version_has_two_answers_to_one_question(topic: str) -> None:
-    for name, versions in {"vllm": ("0.19.0", "0.20.1", "0.24.0", "0.25.0", "0.33.0"), "sglang": ("0.5.10", "0.5.11")}.items():
+    for name, versions in {
+        "vllm": ("0.19.0", "0.20.1", "0.24.0", "0.25.0", "0.33.0"),
+        "sglang": ("0.5.10", "0.5.11"),
+    }.items():
         for version in versions:
             for runner in ("v1", "v2") if name == "vllm" else (None,):
                 engine = Engine.parse(f"{name}=={version}", runner)

@@ -1,4 +1,5 @@
-"""The incident: a bare file, a guessed config, acceptance length 1.12. Each fault judged, each with its measured size."""
+"""The incident: a bare file, a guessed config, acceptance length 1.12. Each fault judged, each with its
+measured size."""
 
 from __future__ import annotations
 
@@ -15,7 +16,9 @@ from tests.unit.drafter.makers import Pair, case_of, incident_pair, judged
 def test_four_of_five_guessed_ids_are_off_and_said_to_be_near() -> None:
     finding = judged(incident_pair(), "vllm==0.20.1")["drafter.ids_family"]
     assert finding.status is Status.FAIL
-    assert finding.message.startswith("4 of 5 ids are off: [1, 17, 33, 49, 63] where [1, 16, 31, 46, 61] were trained")
+    assert finding.message.startswith(
+        "4 of 5 ids are off: [1, 17, 33, 49, 63] where [1, 16, 31, 46, 61] were trained"
+    )
     assert "captures [0, 16, 32, 48, 62], at most 2 of 64 layers away" in finding.message
     assert (finding.value, finding.limit) == ([1, 17, 33, 49, 63], [1, 16, 31, 46, 61])
 
@@ -31,7 +34,9 @@ def test_four_of_five_guessed_ids_are_off_and_said_to_be_near() -> None:
         ("drafter.defaults", Status.WARN, "rope_theta becomes 10000.0 (right: 10000000.0)"),
     ],
 )
-def test_mask_rope_vocabulary_window_and_counting_are_each_judged(check: str, status: Status, seen: str) -> None:
+def test_mask_rope_vocabulary_window_and_counting_are_each_judged(
+    check: str, status: Status, seen: str
+) -> None:
     finding = judged(incident_pair(), "vllm==0.20.1")[check]
     assert (finding.status, seen in finding.message) == (status, True), finding.message
 
@@ -39,7 +44,9 @@ def test_mask_rope_vocabulary_window_and_counting_are_each_judged(check: str, st
 def test_the_collapse_is_laid_on_mask_and_rope_and_not_on_an_off_by_one() -> None:
     findings, facts = judge(case_of(incident_pair(), "vllm==0.20.1"))
     outlook = next(finding for finding in findings if finding.id == "drafter.outlook")
-    assert outlook.message.index("mask:") < outlook.message.index("rope:") < outlook.message.index("ids_family:")
+    assert (
+        outlook.message.index("mask:") < outlook.message.index("rope:") < outlook.message.index("ids_family:")
+    )
     assert outlook.message.index("ids_family:") < outlook.message.index("ids_convention:")
     assert "The collapse is explained by mask or rope" in outlook.message
     assert outlook.cause is not None

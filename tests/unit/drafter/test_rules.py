@@ -37,7 +37,12 @@ def mtp_pair() -> Pair:
     """A target with one prediction layer in its own checkpoint."""
     shapes = {f"model.layers.{n}.mlp.up_proj.weight": (64, 32) for n in range(4)}
     shapes |= {"mtp.fc.weight": (32, 64), "mtp.layers.0.self_attn.q_proj.weight": (32, 32)}
-    config = {"model_type": "qwen3_5_text", "hidden_size": 32, "num_hidden_layers": 4, "mtp_num_hidden_layers": 1}
+    config = {
+        "model_type": "qwen3_5_text",
+        "hidden_size": 32,
+        "num_hidden_layers": 4,
+        "mtp_num_hidden_layers": 1,
+    }
     return Pair(shapes, {**config, "vocab_size": 100}, {**config, "vocab_size": 100})
 
 
@@ -62,12 +67,12 @@ class Fires:
     def build(self) -> Case:
         pair = self.make()
         if pair.config is not None:
-            pair.config |= self.config
-            if self.special:
-                pair.config["dflash_config"] = {**pair.config.get("dflash_config", {}), **self.special}
             for name in self.drop:
                 pair.config.pop(name, None)
                 pair.config.get("dflash_config", {}).pop(name, None)
+            pair.config |= self.config
+            if self.special:
+                pair.config["dflash_config"] = {**pair.config.get("dflash_config", {}), **self.special}
         (pair.target.get("text_config") or pair.target).update(self.target)
         for name in self.drop_tensors:
             pair.shapes = {key: shape for key, shape in pair.shapes.items() if name not in key}
@@ -85,7 +90,11 @@ def no_config() -> Pair:
 
 def speculators() -> Pair:
     pair = toy()
-    body = {key: value for key, value in (pair.config or {}).items() if key not in ("dflash_config", "architectures")}
+    body = {
+        key: value
+        for key, value in (pair.config or {}).items()
+        if key not in ("dflash_config", "architectures")
+    }
     body.pop("eagle_aux_hidden_state_layer_ids")
     pair.config = {
         "speculators_model_type": "dflash",
@@ -100,7 +109,12 @@ def speculators() -> Pair:
 def draft_model() -> Pair:
     pair = toy()
     pair.shapes = {"model.embed_tokens.weight": (4096, 128), "model.layers.0.mlp.up_proj.weight": (384, 128)}
-    pair.config = {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "vocab_size": 4096, "hidden_size": 128}
+    pair.config = {
+        "architectures": ["Qwen3ForCausalLM"],
+        "model_type": "qwen3",
+        "vocab_size": 4096,
+        "hidden_size": 128,
+    }
     return pair
 
 
@@ -163,6 +177,11 @@ FIRES: dict[str, Fires] = {
     "mask_is_ordinary": Fires(special={"mask_token_id": 300}),
     "mask_is_template": Fires(special={"mask_token_id": 4000}, added={4000: "<|im_start|>"}),
     "mask_off": Fires(qwen8, special={"mask_token_id": 151670}),
+    "mask_elsewhere": Fires(drop=("mask_token_id",), config={"mask_token_id": 4090}),
+    "mask_elsewhere_unsure": Fires(
+        drop=("mask_token_id",), config={"mask_token_id": 4090}, engine="vllm==0.25.0"
+    ),
+    "mask_off_relatives": Fires(lambda: row("Qwen3-Coder-30B-A3B-DFlash"), special={"mask_token_id": 151670}),
     "mask_two": Fires(config={"mask_token_id": 4091}),
     "rope_absent": Fires(drop=("rope_theta",)),
     "rope_differs": Fires(config={"rope_theta": 1e8}),

@@ -1,4 +1,5 @@
-"""Relatives: the rule that fits their configs, from a folder and from a hub that may be gated, slow or hostile."""
+"""Relatives: the rule that fits their configs, from a folder and from a hub that may be gated, slow or
+hostile."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
@@ -72,7 +74,11 @@ def test_another_rule_than_the_usual_is_found() -> None:
     configs = []
     for depth in (36, 48, 64):
         ids = spaced_ids(depth, 5, start=5, gap=3)
-        raw = {"num_target_layers": depth, "vocab_size": 9, "dflash_config": {"target_layer_ids": list(ids or ())}}
+        raw = {
+            "num_target_layers": depth,
+            "vocab_size": 9,
+            "dflash_config": {"target_layer_ids": list(ids or ())},
+        }
         configs.append((str(depth), parse(raw)))
     fit = fit_siblings(configs, TARGET)
     assert (fit.start, fit.gap) == (5, 3)
@@ -81,9 +87,7 @@ def test_another_rule_than_the_usual_is_found() -> None:
 def stranger() -> Pair:
     """A drafter whose shape no row has, with a bare file and a Qwen3 target of 48 layers."""
     pair = family_pair(next(row for row in FAMILIES if row.name == "Qwen3-Coder-30B-A3B-DFlash"))
-    pair.shapes = dflash_shapes(
-        hidden=2048, inter=6000, heads=32, kv=4, head_dim=128, layers=7, captured=5
-    )
+    pair.shapes = dflash_shapes(hidden=2048, inter=6000, heads=32, kv=4, head_dim=128, layers=7, captured=5)
     pair.config = None
     return pair
 
@@ -165,10 +169,8 @@ class _Hub(BaseHTTPRequestHandler):
         self.send_response(code)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        try:
+        with suppress(ConnectionError):
             self.wfile.write(body)
-        except ConnectionError:
-            pass
 
     def log_message(self, *_: Any) -> None:
         pass
