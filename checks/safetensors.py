@@ -1,5 +1,4 @@
-"""Reads safetensors headers: names, types and shapes of tensors, never their values; a few kilobytes of a
-many-gigabyte file.
+"""Reads safetensors headers: names, types and shapes of tensors, never their values.
 
 The layout is eight bytes of little-endian length, a JSON object of that length, then the data
 (huggingface/safetensors, README, "Format"). The file comes from outside, so nothing in it is believed: the

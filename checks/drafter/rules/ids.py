@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from checks.data.id_conventions import MEANING
 from checks.drafter.case import Case
 from checks.drafter.rule import Check, Facts, Rule
 from checks.model import Status
@@ -82,22 +83,15 @@ def not_rising_honoured(case: Case) -> Facts | None:
 
 
 def out_of_range(case: Case) -> Facts | None:
+    """Layers that the file means and the target does not have; -1 (the embeddings) only where it can be meant."""
     total = case.goal.layers
     if total is None or case.written_ids is None:
         return None
-    pairs = zip(case.written_ids[1], case.captured_layers or (), case.meant_layers or (), strict=True)
-    bad = [number for number, caught, meant in pairs if not (-1 <= caught < total and -1 <= meant < total)]
-    if case.written_ids[0] in {"dflash_config.target_layer_ids", "target_layer_ids"}:
-        bad += [number for number in case.written_ids[1] if number < 0]
-    return (
-        {"bad": sorted(set(bad)), "last": total - 1, "total": total, "field": case.written_ids[0]}
-        if bad
-        else None
-    )
-
-
-def written_value(case: Case) -> object:
-    return list(case.written_ids[1]) if case.written_ids else None
+    field, numbers = case.written_ids
+    lowest = 0 if MEANING[field] == 0 else -1
+    pairs = zip(numbers, case.meant_layers or (), strict=True)
+    bad = sorted({number for number, meant in pairs if not lowest <= meant < total})
+    return {"bad": bad, "last": total - 1, "total": total, "field": field} if bad else None
 
 
 CHECKS = (

@@ -16,7 +16,15 @@ def test_the_catalogue_has_every_check_and_no_other() -> None:
 
 def test_every_measured_effect_is_used_by_a_rule_or_told_as_not_knowable() -> None:
     named = {rule.effect for rule in RULES if isinstance(rule.effect, str)}
-    picked = {"rope", "mask_missing", "mask_eos", "mask_ordinary", "mask_unused", "ids_one_early", "ids_two_off"}
+    picked = {
+        "rope",
+        "mask_missing",
+        "mask_eos",
+        "mask_ordinary",
+        "mask_unused",
+        "ids_one_early",
+        "ids_two_off",
+    }
     picked |= {
         "ids_spread_wrong",
         "ids_far",

@@ -32,7 +32,10 @@ def test_prediction_tensors_are_found_in_every_published_spelling(name: str) -> 
 
 
 def test_layers_of_the_target_itself_and_of_its_eyes_are_none() -> None:
-    shapes = {"model.layers.3.mlp.up_proj.weight": (4, 4), "model.visual.layers.20.mlp.up_proj.weight": (4, 4)}
+    shapes = {
+        "model.layers.3.mlp.up_proj.weight": (4, 4),
+        "model.visual.layers.20.mlp.up_proj.weight": (4, 4),
+    }
     assert prediction_tensors(case_of(pair(shapes), same=True)) == {}
 
 

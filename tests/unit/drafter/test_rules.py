@@ -269,3 +269,27 @@ def test_every_rule_tells_what_why_and_what_to_do_from_its_own_facts(rule: Any) 
         assert text.strip()
     assert "{" not in (rule.message + rule.cause + rule.fix).format(**facts)
     assert rule.status in (Status.WARN, Status.FAIL, Status.UNKNOWN)
+
+
+@pytest.mark.parametrize(("context", "rule"), [(2048, "window_ignored"), (2049, "window_ignored_beyond")])
+def test_an_ignored_window_is_a_warning_up_to_its_size_and_a_failure_beyond(context: int, rule: str) -> None:
+    fired = {
+        item.rule.name for item in applicable_rules(Fires(sliding, options={"context": context}).build())
+    }
+    assert fired & {"window_ignored", "window_ignored_beyond"} == {rule}
+
+
+@pytest.mark.parametrize(
+    ("ids", "bad"), [([0, 5, 12], []), ([0, 5, 13], [13]), ([-1, 5, 9], [-1]), ([1, 5, 12], [])]
+)
+def test_a_shifted_list_runs_from_the_embeddings_to_the_last_layer(ids: list[int], bad: list[int]) -> None:
+    case = Fires(config={"eagle_aux_hidden_state_layer_ids": ids}).build()
+    facts = [item.facts["bad"] for item in applicable_rules(case) if item.rule.name == "ids_out_of_range"]
+    assert facts == ([bad] if bad else [])
+
+
+@pytest.mark.parametrize(("ids", "bad"), [([0, 5, 11], []), ([1, 5, 12], [12]), ([-1, 5, 9], [-1])])
+def test_a_plain_list_runs_from_the_first_to_the_last_layer(ids: list[int], bad: list[int]) -> None:
+    case = Fires(special={"target_layer_ids": ids}, engine="sglang==0.5.11").build()
+    facts = [item.facts["bad"] for item in applicable_rules(case) if item.rule.name == "ids_out_of_range"]
+    assert facts == ([bad] if bad else [])
