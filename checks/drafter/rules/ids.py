@@ -94,6 +94,11 @@ def out_of_range(case: Case) -> Facts | None:
     return {"bad": bad, "last": total - 1, "total": total, "field": field} if bad else None
 
 
+def written_value(case: Case) -> object:
+    """The ids as the file has them, for a finding's value."""
+    return list(case.written_ids[1]) if case.written_ids else None
+
+
 CHECKS = (
     Check(
         "drafter.ids_read",
