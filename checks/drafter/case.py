@@ -13,6 +13,13 @@ from checks.drafter.folder import Folder
 from checks.drafter.weights import Shape
 
 BLOCK_KINDS = ("dflash", "dflash2")
+KIND_NAMES = {
+    "dflash": "a DFlash drafter",
+    "dflash2": "a second-generation DFlash drafter",
+    "eagle3": "an EAGLE-3 drafter",
+    "mtp": "a prediction layer of the target",
+    "draft_model": "an ordinary draft model",
+}
 
 
 @dataclass(frozen=True)
@@ -88,6 +95,11 @@ class Case:
     def kind(self) -> str:
         """What sort of drafter this is: dflash, dflash2, eagle3, mtp, draft_model or unknown."""
         return "mtp" if self.in_target else kind_of(self.config, self.shape)
+
+    @property
+    def kind_name(self) -> str:
+        """The kind as it stands in a sentence."""
+        return KIND_NAMES.get(self.kind, "a drafter of unknown kind")
 
     @property
     def is_block(self) -> bool:

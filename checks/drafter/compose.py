@@ -86,7 +86,7 @@ def _refusals(case: Case) -> list[str]:
     """Every reason at once why no config is written."""
     reasons: list[str] = []
     if case.kind != "dflash":
-        reasons.append(f"configs are composed for DFlash drafters only, this is a {case.kind} one")
+        reasons.append(f"configs are composed for DFlash drafters only, this is {case.kind_name}")
     if case.shape is None or not case.shape.layers:
         reasons.append("there are no weights to read sizes from")
     elif None in (

@@ -151,7 +151,7 @@ def _passes(case: Case) -> str:
 
 def _skips(case: Case) -> str | None:
     if not case.is_block:
-        return f"a {case.kind} drafter has no mask token"
+        return f"{case.kind_name} has no mask token"
     return "no config.json" if case.config is None else None
 
 

@@ -126,7 +126,9 @@ CHECKS = (
             f"{len(prediction_tensors(case))} prediction tensors are there and match the quantisation"
         ),
         subject="target",
-        skips=lambda case: None if case.kind == "mtp" else f"the drafter is a {case.kind} model of its own",
+        skips=lambda case: (
+            None if case.kind == "mtp" else f"the drafter is {case.kind_name}, no part of the target"
+        ),
         blind=lambda case: (
             None if case.drafter.tensors else "no .safetensors file is in the folder; fetch the weights"
         ),

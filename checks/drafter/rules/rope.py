@@ -95,7 +95,7 @@ def _blind(case: Case) -> str | None:
 
 def _skips(case: Case) -> str | None:
     if case.kind not in {"dflash", "dflash2", "eagle3"}:
-        return f"a {case.kind} drafter keeps its own RoPE"
+        return f"{case.kind_name} keeps its own RoPE"
     return "no config.json" if case.config is None else None
 
 

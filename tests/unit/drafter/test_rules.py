@@ -127,6 +127,34 @@ def gguf(case: Case) -> Case:
     return replace(case, shape=None, drafter=replace(case.drafter, config=parse(raw, "gguf"), tensors={}))
 
 
+def eagle() -> Pair:
+    """An EAGLE-3 drafter of one layer that captures three target layers."""
+    pair = toy()
+    pair.shapes = {
+        "d2t": (1000,),
+        "fc.weight": (256, 768),
+        "norm.weight": (256,),
+        "lm_head.weight": (1000, 256),
+        "midlayer.hidden_norm.weight": (256,),
+        "midlayer.self_attn.q_proj.weight": (256, 512),
+    }
+    pair.config = {
+        "architectures": ["LlamaForCausalLMEagle3"],
+        "model_type": "llama",
+        "vocab_size": 4096,
+        "draft_vocab_size": 1000,
+        "hidden_size": 256,
+        "intermediate_size": 768,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 4,
+        "max_position_embeddings": 4096,
+        "rope_theta": 1000000,
+        "rms_norm_eps": 1e-6,
+        "eagle_aux_hidden_state_layer_ids": [2, 6, 9],
+    }
+    return pair
+
+
 QUANT = {"quant_method": "compressed-tensors", "ignore": ["lm_head"]}
 IGNORED = {"quant_method": "compressed-tensors", "ignore": ["re:.*mtp.*"]}
 SAME = {"same": True}
@@ -240,6 +268,7 @@ HEALTHY: dict[str, Fires] = {
     "DFlash2 on 0.33": Fires(lambda: row("Qwen3.8-27B-DFlash2"), engine="vllm==0.33.0"),
     "speculators on 0.20.1": Fires(speculators),
     "prediction layer": Fires(mtp_pair, options=SAME),
+    "EAGLE-3": Fires(eagle),
     "quantised, listed": Fires(mtp_pair, target={"quantization_config": IGNORED}, options=SAME),
 }
 
@@ -293,3 +322,24 @@ def test_a_plain_list_runs_from_the_first_to_the_last_layer(ids: list[int], bad:
     case = Fires(special={"target_layer_ids": ids}, engine="sglang==0.5.11").build()
     facts = [item.facts["bad"] for item in applicable_rules(case) if item.rule.name == "ids_out_of_range"]
     assert facts == ([bad] if bad else [])
+
+
+@pytest.mark.parametrize(
+    ("change", "rule"),
+    [
+        ({"eagle_aux_hidden_state_layer_ids": [2, 6]}, "ids_wrong_count"),
+        ({"eagle_aux_hidden_state_layer_ids": [2, 6, 20]}, "ids_out_of_range"),
+        ({"rope_theta": 1e4}, "rope_differs"),
+        ({"vocab_size": 3000}, "vocab_smaller"),
+    ],
+)
+def test_an_eagle_drafter_is_judged_by_what_it_shares_with_the_others(
+    change: dict[str, Any], rule: str
+) -> None:
+    assert rule in {item.rule.name for item in applicable_rules(Fires(eagle, config=change).build())}
+
+
+def test_ids_counted_in_another_way_are_named_as_such() -> None:
+    case = Fires(qwen8, special={"target_layer_ids": [2, 10, 18, 26, 34]}, engine="vllm==0.33.0").build()
+    facts = next(item.facts for item in applicable_rules(case) if item.rule.name == "ids_off_family")
+    assert "all by one" in facts["far"]
