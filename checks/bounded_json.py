@@ -20,8 +20,10 @@ class BadJson(ValueError):
 
 
 def read_object(path: Path, limit: int) -> dict[str, Any]:
-    """The JSON object in ``path`` of at most ``limit`` bytes. Raises BadJson, or OSError when it cannot be
-    read."""
+    """The JSON object in ``path`` of at most ``limit`` bytes.
+
+    Raises BadJson, or OSError when it cannot be read.
+    """
     if not stat.S_ISREG(path.stat().st_mode):
         raise BadJson(f"{path.name} is not a regular file")
     with path.open("rb") as stream:

@@ -48,8 +48,10 @@ DTYPE_BITS: Mapping[str, int] = {
 
 
 class BadSafetensors(ValueError):
-    """The file is no complete safetensors file. The text says what was seen, why it matters and what to
-    do."""
+    """The file is no complete safetensors file.
+
+    The text says what was seen, why it matters and what to do.
+    """
 
 
 @dataclass(frozen=True)
@@ -62,8 +64,10 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Header:
-    """What one file declares. ``digest`` is the SHA-256 of the header alone: it pins the geometry, not the
-    weights."""
+    """What one file declares.
+
+    ``digest`` is the SHA-256 of the header alone: it pins the geometry, not the weights.
+    """
 
     tensors: Mapping[str, Tensor]
     metadata: Mapping[str, str]
@@ -101,8 +105,10 @@ def read_header(path: Path) -> Header:
 
 
 def parse_header(raw: bytes, data_bytes: int, name: str) -> Header:
-    """Judges a header against the ``data_bytes`` that follow it. ``name`` is for messages. Raises
-    BadSafetensors."""
+    """Judges a header against the ``data_bytes`` that follow it.
+
+    ``name`` is for messages. Raises BadSafetensors.
+    """
     try:
         content = parse_object(raw, what=f"the header of {name}")
     except BadJson as error:

@@ -16,8 +16,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Reading:
-    """One place in the file that one range of engine versions reads. ``runner`` is vLLM's v1 or v2, or
-    None for any."""
+    """One place in the file that one range of engine versions reads.
+
+    ``runner`` is vLLM's v1 or v2, or None for any.
+    """
 
     engine: str
     field: str
@@ -104,8 +106,10 @@ READINGS: tuple[Reading, ...] = (
 
 @dataclass(frozen=True)
 class Ability:
-    """What a range of versions does with something other than ids. ``value`` is read by the rule that
-    names it."""
+    """What a range of versions does with something other than ids.
+
+    ``value`` is read by the rule that names it.
+    """
 
     engine: str
     topic: str

@@ -1,4 +1,5 @@
 """Composes the config.json that a drafter should have on one engine version, each value with its origin.
+
 Pure.
 
 What weights, target, published family and relatives say is taken; what nobody says is not invented. The usual

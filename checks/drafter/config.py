@@ -20,8 +20,10 @@ _NESTED = ("text_config", "transformer_layer_config", "llm_config")
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """What a config says. None is "absent". ``ids`` maps each field that holds layer ids to its list as
-    written."""
+    """What a config says.
+
+    None is "absent". ``ids`` maps each field that holds layer ids to its list as written.
+    """
 
     fmt: str = "hf"
     model_type: str | None = None

@@ -163,8 +163,9 @@ def _sibling_ids(siblings: Siblings | None, target: ModelConfig, captured: int |
 
 
 def fit_siblings(configs: Iterable[tuple[str, ModelConfig]], target: ModelConfig) -> Siblings:
-    """Fits the rule of relatives. Ids use every relative; mask, block and theta only those with the target's
-    vocabulary.
+    """Fits the rule of relatives.
+
+    Ids use every relative; mask, block and theta only those with the target's vocabulary.
 
     A value on which relatives disagree is given up, and the disagreement told.
     """

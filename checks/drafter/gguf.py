@@ -27,8 +27,10 @@ class BadGguf(ValueError):
 
 
 def read_metadata(path: Path) -> dict[str, Any]:
-    """All scalars, and lists of numbers of at most MAX_KEPT items; longer ones are skipped. Raises
-    BadGguf, OSError."""
+    """All scalars, and lists of numbers of at most MAX_KEPT items; longer ones are skipped.
+
+    Raises BadGguf, OSError.
+    """
     if not stat.S_ISREG(path.stat().st_mode):
         raise BadGguf(f"{path.name} is not a regular file")
     with path.open("rb") as stream:

@@ -49,8 +49,10 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
 
 
 def fetch(repos: Iterable[str]) -> tuple[list[tuple[str, ModelConfig]], list[str]]:
-    """The configs that could be had, and for the others one reason each. Raises BadInput for a bad
-    HF_ENDPOINT."""
+    """The configs that could be had, and for the others one reason each.
+
+    Raises BadInput for a bad HF_ENDPOINT.
+    """
     endpoint = os.environ.get("HF_ENDPOINT", DEFAULT_ENDPOINT).rstrip("/")
     parts = urlsplit(endpoint)
     if parts.scheme not in {"http", "https"} or not parts.hostname or parts.username or parts.password:

@@ -41,8 +41,10 @@ PACKED = re.compile(r"\.(weight_packed|qweight|weight_scale|weight_scale_inv|sca
 
 @dataclass(frozen=True)
 class Shape:
-    """Sizes derived from tensor shapes; None where the tensors do not tell. ``fc_in`` is the width that fc
-    expects."""
+    """Sizes derived from tensor shapes; None where the tensors do not tell.
+
+    ``fc_in`` is the width that fc expects.
+    """
 
     kind: str
     hidden: int | None
