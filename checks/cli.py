@@ -26,6 +26,10 @@ class Row(NamedTuple):
 
 COMMANDS: dict[str, Row] = {
     "gpus": Row("checks.gpus.command:gpus", "Are all GPUs there and healthy? Passive: reads only."),
+    "drafter": Row(
+        "checks.drafter.command:command",
+        "Does a draft model's config fit its target and this engine version?",
+    ),
     "explain": Row("checks.explain:explain", "What a finding means, why it matters and how to mend it."),
     "_generate": Row(
         "checks.serving.command:generate", "Waits until a server really generates.", hidden=True
