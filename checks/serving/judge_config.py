@@ -1,0 +1,255 @@
+"""Findings about settings: what the engine really runs with, against what the drafter and the operator want."""
+
+from __future__ import annotations
+
+from checks.model import Finding, Status
+from checks.serving import rules_drafter as rules
+from checks.serving.drafterfile import expected_layers, missing_tensors
+from checks.serving.evidence import Evidence
+from checks.serving.opinion import ASK_DRAFTER, Stance, older
+from checks.serving.rules_engine import compile_cache, on_cpu
+from checks.serving.signs import Signs
+
+
+def findings(e: Evidence, signs: Signs) -> list[Finding | None]:
+    return [layers(e, signs), drafter_config(e, signs), tensors(e), draft_tokens(e, signs), cache(e, signs), graphs(e),
+            all_reduce(e), wanted(e), kernel(e)]  # fmt: skip
+
+
+def layers(e: Evidence, signs: Signs) -> Finding | None:
+    """The layers the engine says it captures, against those the drafter was trained on, in the engine's counting."""
+    want, used = expected_layers(e.drafter), e.log.layers
+    if want is None or e.settings.engine == "sglang":
+        return None
+    if used is None:
+        if (
+            e.drafter.shifted_ids is None
+            and e.settings.engine == "vllm"
+            and older(e.settings.version, "0.22.0")
+        ):
+            return _make("serve.layers", Status.WARN, f"vLLM {e.settings.version} reads target_layer_ids one layer early",
+                         "one_early", "put the ids plus one into eagle_aux_hidden_state_layer_ids, or upgrade to 0.22.0")  # fmt: skip
+        return _make(
+            "serve.layers",
+            Status.SKIP,
+            "the layers really captured are not in this record",
+            None,
+            "give the log of the start",
+        )
+    told = f"layers captured {list(used)}, trained {list(want)} in the engine's counting"
+    if faults := rules.layer_faults(e):
+        return _make("serve.layers", Status.FAIL, f"{told}: {'; '.join(faults)}", "layer_count", None)
+    if used == want:
+        return _make("serve.layers", Status.PASS, told, None, None)
+    if sorted(used) == sorted(want):
+        return _make(
+            "serve.layers",
+            Status.PASS,
+            f"{told}: another order, which vLLM ignores (an engine that honours it would draft garbage)",
+            None,
+            None,
+        )
+    if rules.one_early(e, signs).stance is Stance.SUPPORTED:
+        return _make("serve.layers", Status.WARN, f"{told}: every one is one layer early, which costs 3-9 % of the length", "one_early",
+                     "put the ids plus one into eagle_aux_hidden_state_layer_ids, or upgrade to 0.22.0")  # fmt: skip
+    return _make(
+        "serve.layers",
+        Status.FAIL,
+        told,
+        "layer_ids",
+        "make the effective ids those of target_layer_ids plus one",
+    )
+
+
+def drafter_config(e: Evidence, signs: Signs) -> Finding | None:
+    """Contradictions that the drafter's config shows by itself, or against the target's where that is known."""
+    d = e.drafter
+    if not d.present:
+        return None
+    faults = [*rules.mask_faults(e), *rules.vocab_faults(e), *rules.layer_faults(e)]
+    doubts: list[str] = []
+    if d.target_rope is not None and d.rope is not None and d.rope != d.target_rope:
+        faults.append(f"rope_theta {d.rope:g}, the target has {d.target_rope:g}")
+    elif d.rope is None:
+        told = "no rope_theta, so it silently is 10000"
+        (faults if d.target_rope not in (None, 10_000.0) or signs.poor_acceptance else doubts).append(told)
+    if d.target_layers and d.target_depth and d.target_layers != d.target_depth:
+        faults.append(f"trained for {d.target_layers} target layers, the target has {d.target_depth}")
+    if e.settings.engine == "vllm" and d.windowed and older(e.settings.version, "0.25.0"):
+        doubts.append(f"windowed layers, which vLLM {e.settings.version} runs full")
+    for name in ("mask_token_id", "vocab_size"):
+        faults = _once(faults, name)
+    if faults:
+        return _make(
+            "serve.drafter_config",
+            Status.FAIL,
+            "; ".join(faults + doubts),
+            "drafter configuration",
+            ASK_DRAFTER,
+            "drafter",
+        )
+    if doubts:
+        return _make(
+            "serve.drafter_config",
+            Status.WARN,
+            "; ".join(doubts),
+            "drafter configuration",
+            ASK_DRAFTER,
+            "drafter",
+        )
+    unseen = (
+        ""
+        if d.target_vocab
+        else "; the target's config was not recorded, so rope and vocabulary were not compared with it"
+    )
+    return _make("serve.drafter_config", Status.PASS, f"nothing in the drafter's config contradicts itself{unseen}", None,
+                 None if d.target_vocab else ASK_DRAFTER, "drafter")  # fmt: skip
+
+
+def _once(faults: list[str], name: str) -> list[str]:
+    """Mask and vocabulary may complain of one another; one sentence about the pair is enough."""
+    if sum("vocab" in fault for fault in faults) > 1 and name == "mask_token_id":
+        return [fault for fault in faults if not (fault.startswith(name) and "not below" in fault)]
+    return faults
+
+
+def tensors(e: Evidence) -> Finding | None:
+    if not e.drafter.present or not e.drafter.dflash:
+        return None
+    if e.drafter.tensors is None:
+        return _make("serve.tensors", Status.SKIP, "not knowable from this record: the drafter's tensor list is not in it, and a missing tensor "
+                     "can leave the numbers healthy", None, ASK_DRAFTER, "drafter")  # fmt: skip
+    missing = missing_tensors(e.drafter)
+    if missing:
+        return _make("serve.tensors", Status.FAIL, f"{len(missing)} tensors are missing: {', '.join(missing[:6])}", "tensors",
+                     "fetch the checkpoint again", "drafter")  # fmt: skip
+    return _make(
+        "serve.tensors", Status.PASS, f"{len(e.drafter.tensors)} tensors, none missing", None, None, "drafter"
+    )
+
+
+def draft_tokens(e: Evidence, signs: Signs) -> Finding | None:
+    block, k = e.drafter.block_size, e.k
+    if not block or not k or not e.drafter.dflash:
+        return None
+    told = f"{k} drafted tokens, the drafter's block gives {block - 1}"
+    if k > block - 1:
+        return _make("serve.draft_tokens", Status.WARN, f"{told}: positions from {block - 1} on are never accepted", "k_too_large",
+                     f"num_speculative_tokens {block - 1}", "drafter", k, block - 1)  # fmt: skip
+    if k < block - 1:
+        healthy = (
+            f"; position 0 accepts {signs.first:.2f}, so the drafter is healthy"
+            if signs.first and not signs.poor_acceptance
+            else ""
+        )
+        return _make("serve.draft_tokens", Status.WARN, f"{told}: the rest of every pass is thrown away{healthy}", "k_too_small",
+                     f"num_speculative_tokens {block - 1}", "drafter", k, block - 1)  # fmt: skip
+    return _make("serve.draft_tokens", Status.PASS, told, None, None, "drafter", k, block - 1)
+
+
+def cache(e: Evidence, signs: Signs) -> Finding | None:
+    opinion = compile_cache(e, signs)
+    if opinion.stance is Stance.SILENT:
+        return None
+    if opinion.stance is Stance.EXCLUDED:
+        return _make("serve.compile_cache", Status.PASS, opinion.because, None, None)
+    return _make("serve.compile_cache", Status.WARN, opinion.because, "compile_cache",
+                 "clear ~/.cache/vllm/torch_compile_cache, restart, measure again")  # fmt: skip
+
+
+def graphs(e: Evidence) -> Finding | None:
+    state = e.settings.get("cuda_graphs")
+    if on_cpu(e):
+        return _make("serve.graphs", Status.SKIP, "an engine on CPUs has no CUDA graphs", None, None)
+    if state is None:
+        return _make(
+            "serve.graphs",
+            Status.SKIP,
+            "whether CUDA graphs are on is not in this record",
+            None,
+            "give the log of the start",
+        )
+    if state is False:
+        return _make(
+            "serve.graphs",
+            Status.WARN,
+            "CUDA graphs are off",
+            "graphs_off",
+            "drop --enforce-eager / --disable-cuda-graph",
+        )
+    return _make("serve.graphs", Status.PASS, "CUDA graphs are on", None, None)
+
+
+def all_reduce(e: Evidence) -> Finding | None:
+    tp = e.settings.get("tp")
+    if not isinstance(tp, int) or tp < 2:
+        return None
+    if e.settings.get("custom_all_reduce") is False:
+        why = e.log.custom_allreduce_off or "switched off"
+        return _make(
+            "serve.all_reduce",
+            Status.WARN,
+            f"custom all-reduce is off over {tp} GPUs: {why}",
+            "transport",
+            "provcheck nccl",
+            "host",
+        )
+    return _make(
+        "serve.all_reduce",
+        Status.PASS,
+        f"custom all-reduce is not disabled over {tp} GPUs",
+        None,
+        None,
+        "host",
+    )
+
+
+def wanted(e: Evidence) -> Finding | None:
+    """What the operator wants, setting by setting, against what runs."""
+    if not e.wanted:
+        return None
+    wrong, unseen = [], []
+    for key, value in e.wanted.items():
+        if key not in e.settings.values:
+            unseen.append(key)
+        elif str(e.settings.get(key)) != str(value):
+            wrong.append(f"{key} is {e.settings.get(key)}, wanted {value}")
+    if wrong:
+        return _make(
+            "serve.settings",
+            Status.FAIL,
+            "; ".join(wrong),
+            "settings",
+            "start the service with the wanted settings",
+        )
+    if unseen:
+        return _make(
+            "serve.settings",
+            Status.UNKNOWN,
+            f"not knowable from this record: {', '.join(unseen)}",
+            None,
+            "give the log of the start",
+        )
+    return _make("serve.settings", Status.PASS, f"{len(e.wanted)} wanted settings are in effect", None, None)
+
+
+def kernel(e: Evidence) -> Finding | None:
+    named = [xid for xid in e.log.xids if xid.startswith("43 ")]
+    if not named:
+        return None
+    return Finding(
+        "node.xid",
+        Status.PASS,
+        "host",
+        f"Xid 43 names {named[0].split(' ', 1)[1]}: an application error of the engine, not hardware",
+    )
+
+
+def _make(
+    ident: str, status: Status, message: str, cause: str | None, fix: str | None, subject: str = "engine",
+    value: object = None, limit: object = None,
+) -> Finding:  # fmt: skip
+    owner = "node" if subject == "host" else "user"
+    return Finding(
+        ident, status, subject, message, value=value, limit=limit, cause=cause, fix=fix, owner=owner
+    )
