@@ -26,6 +26,7 @@ class Row(NamedTuple):
 
 COMMANDS: dict[str, Row] = {
     "gpus": Row("checks.gpus.command:gpus", "Are all GPUs there and healthy? Passive: reads only."),
+    "serve": Row("checks.serving.command:serve", "Is a served model generating as it should? Names the cause."),
     "explain": Row("checks.explain:explain", "What a finding means, why it matters and how to mend it."),
     "_generate": Row(
         "checks.serving.command:generate", "Waits until a server really generates.", hidden=True

@@ -73,8 +73,8 @@ def difference(before: Counters, after: Counters) -> Counters:
             pairs = [(new, old or 0.0)]
         if any(late < early for late, early in pairs):
             raise BadInput(
-                f"the counter {item.name} went backwards between the two scrapes: the engine was restarted in the "
-                "window or the scrapes are swapped, so nothing measured in it counts. Measure again."
+                f"the counter {item.name} went backwards between the two scrapes: the engine was restarted in"
+                " the window or the scrapes are swapped, so nothing measured in it counts. Measure again."
             )
         gains = tuple(late - early for late, early in pairs)
         changed[item.name] = gains if item.name == "per_position" else gains[0]

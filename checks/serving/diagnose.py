@@ -135,8 +135,8 @@ def split_of_loss(e: Evidence) -> str:
     by_step = (1 / ratio) / by_length
     share = math.log(by_length) / math.log(1 / ratio) if ratio < 1 else 0.0
     return (
-        f"of the {1 / ratio:.1f}x lost, {by_length:.1f}x is acceptance ({min(share, 1):.0%}) and {by_step:.1f}x time per step "
-        f"({e.speed.ms_per_step:.0f} ms)"
+        f"of the {1 / ratio:.1f}x lost, {by_length:.1f}x is acceptance ({min(share, 1):.0%}) and"
+        f" {by_step:.1f}x time per step ({e.speed.ms_per_step:.0f} ms)"
     )
 
 

@@ -72,8 +72,10 @@ _LAYERS = re.compile(r"Using (auxiliary|Eagle3 auxiliary) layers from [\w ]+: [(
 _GRAPHS_ON = re.compile(r"Graph capturing finished|Capture (?:draft )?cuda graph end", re.I)
 _GRAPHS_OFF = re.compile(r"Cudagraph is disabled under eager mode|Skipping CUDA graph capture", re.I)
 _SPEC = re.compile(
-    r"SpecDecoding metrics: Mean acceptance length: (?P<length>[\d.]+),.*?Accepted: (?P<accepted>\d+) tokens, "
-    r"Drafted: (?P<drafted>\d+) tokens(?:, Per-position acceptance rate: (?P<positions>[\d., ]+?))?(?:, Avg|$)"
+    r"SpecDecoding metrics: Mean acceptance length: (?P<length>[\d.]+),.*?Accepted: (?P<accepted>\d+)"
+    r" tokens, "
+    r"Drafted: (?P<drafted>\d+) tokens(?:, Per-position acceptance rate: (?P<positions>[\d., ]+?))?(?:,"
+    r" Avg|$)"
 )
 _DECODE = re.compile(r"Decode batch.*?#running-req: (?P<running>\d+)")
 _ACCEPT = re.compile(r"accept len: (?P<length>[\d.]+)")

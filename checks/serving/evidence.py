@@ -14,7 +14,7 @@ from checks.serving.counters import Counters
 from checks.serving.drafterfile import DrafterFacts, drafter_facts
 from checks.serving.enginelog import LogFacts
 from checks.serving.enginelog import parse as parse_log
-from checks.serving.record import Observation
+from checks.serving.observation import Observation
 from checks.serving.settings import Settings, settings_of
 from checks.serving.shape import Curve, shape_of
 
@@ -28,7 +28,8 @@ SEQUENTIAL = frozenset({"draft_model", "mtp", "eagle", "eagle3"})
 @dataclass(frozen=True)
 class Acceptance:
     """``length`` counts the bonus token (1..k+1). ``positions`` are shares of drafts, empty where the engine has
-    no such series. ``drafts`` is None where only a mean was published. ``source`` says what it was read from."""
+    no such series. ``drafts`` is None where only a mean was published. ``source`` says what it was read from.
+    """
 
     length: float
     k: int | None

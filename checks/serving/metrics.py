@@ -60,8 +60,8 @@ def parse(text: str, where: str = "the metrics page") -> Page:
     or a negative number in a series this package reads."""
     if len(text) > MAX_BYTES:
         raise BadInput(
-            f"{where} is {len(text) / 2**20:.0f} MiB; a real one is under {MAX_BYTES // 2**20} MiB, so it is not read. "
-            "Record it again with `curl URL/metrics`."
+            f"{where} is {len(text) / 2**20:.0f} MiB; a real one is under {MAX_BYTES // 2**20} MiB, so it is"
+            " not read. Record it again with `curl URL/metrics`."
         )
     samples: list[Sample] = []
     dialect = None
@@ -124,6 +124,7 @@ def _sample(line: str, where: str) -> Sample | None:
 def _position(text: str | None) -> int:
     if text is None or not text.isdecimal() or int(text[:6]) >= MAX_POSITIONS or len(text) > 6:
         raise BadInput(
-            f"a per-position series has the position {text!r}; positions run from 0 to the number of draft tokens"
+            f"a per-position series has the position {text!r}; positions run from 0 to the number of draft"
+            " tokens"
         )
     return int(text)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import Enum
-
-from packaging.version import InvalidVersion, Version
 
 
 class Stance(str, Enum):
@@ -49,16 +48,21 @@ SILENT = Opinion(Stance.SILENT)
 
 
 def older(version: str | None, limit: str) -> bool | None:
-    """Whether an engine version lies before a release; None when it is unknown or unreadable."""
-    if not version:
+    """Whether an engine's release lies before another; None when it is unknown. Suffixes (rc, post, dev) do not count."""
+    release = re.match(r"v?(\d{1,6}(?:\.\d{1,6})+)", version or "")
+    if release is None:
         return None
-    try:
-        return Version(version.split("+")[0]).release < Version(limit).release
-    except InvalidVersion:
-        return None
+    return _numbers(release[1]) < _numbers(limit)
+
+
+def _numbers(release: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in release.split("."))
 
 
 ASK_DRAFTER = "provcheck drafter DRAFTER_DIR --target TARGET_DIR --engine ENGINE==VERSION"
-ASK_OFF = "the same service started without speculation: provcheck serve URL --save-baseline off.json, then --baseline off.json here"
+ASK_OFF = (
+    "the same service started without speculation: provcheck serve URL --save-baseline off.json, then"
+    " --baseline off.json here"
+)
 ASK_BASELINE = "a good run of the same engine and method: provcheck serve URL --save-baseline good.json"
 ASK_LOG = "the engine's log from its start: provcheck serve URL --log FILE (or --unit NAME)"

@@ -144,7 +144,8 @@ def tensors(e: Evidence, s: Signs) -> Opinion:
         if band == "tensors":
             return supported(
                 FITS,
-                f"the tensor list is complete, but position 0 accepts {s.first:.3f}: layers mixed up gave 0.06",
+                f"the tensor list is complete, but position 0 accepts {s.first:.3f}: layers mixed up gave"
+                " 0.06",
             )
         return excluded("the tensor list is complete")
     if band == "tensors":
@@ -243,7 +244,10 @@ def _off_family(e: Evidence) -> str | None:
     wrong = sum(1 for have, want in zip(d.ids, usual, strict=True) if have != want)
     if not wrong:
         return None
-    return f"{wrong} of {len(d.ids)} ids {_list(d.ids)} are off the family's rule {_list(usual)} for {depth} layers"
+    return (
+        f"{wrong} of {len(d.ids)} ids {_list(d.ids)} are off the family's rule {_list(usual)} for {depth}"
+        " layers"
+    )
 
 
 def _one_early(wanted: tuple[int, ...], used: tuple[int, ...]) -> bool:
@@ -267,7 +271,10 @@ def one_early(e: Evidence, s: Signs) -> Opinion:
         return SILENT
     cost = "3-5 % on an 8B model, 9 % on a 12-layer one"
     told = f"captures {_list(used)}" if used else "reads the ids as they are"
-    because = f"vLLM {e.settings.version or ''} {told}, one layer before the trained {_list(wanted)} in the engine's counting"
+    because = (
+        f"vLLM {e.settings.version or ''} {told}, one layer before the trained {_list(wanted)} in the"
+        " engine's counting"
+    )
     if s.dead:
         return supported(0.15, f"{because}; that costs {cost}, never this much")
     return supported(0.9 if s.poor_acceptance else 0.7, f"{because}; that costs {cost}")
@@ -330,7 +337,8 @@ def vocab_faults(e: Evidence) -> list[str]:
         found.append(f"vocab_size {d.vocab}, the target has {d.target_vocab}")
     elif d.vocab is not None and d.mask is not None and d.mask >= d.vocab and not d.target_vocab:
         found.append(
-            f"vocab_size {d.vocab} does not reach the config's own mask_token_id {d.mask}: ids beyond it can never be proposed"
+            f"vocab_size {d.vocab} does not reach the config's own mask_token_id {d.mask}: ids beyond it can"
+            " never be proposed"
         )
     return found
 
@@ -364,7 +372,8 @@ def several_at_once(e: Evidence, s: Signs) -> Opinion:
         return SILENT
     return supported(
         0.7,
-        f"{doubts} fields are doubtful at once; they hide each other, so mending one shows no movement: lint all of them first",
+        f"{doubts} fields are doubtful at once; they hide each other, so mending one shows no movement: lint"
+        " all of them first",
         ASK_DRAFTER,
     )
 
@@ -375,7 +384,10 @@ def window(e: Evidence, s: Signs) -> Opinion:
         return supported(DIRECT + 0.03, "the engine refuses windowed and full layers mixed on the V1 runner")
     full = e.settings.engine == "vllm" and older(e.settings.version, "0.25.0") is True
     if d.windowed and full:
-        because = f"the drafter has windowed layers and vLLM {e.settings.version} runs them all full (support came with 0.25.0)"
+        because = (
+            f"the drafter has windowed layers and vLLM {e.settings.version} runs them all full (support came"
+            " with 0.25.0)"
+        )
         if s.dead:
             return supported(0.35, f"{because}; that bites beyond the window and does not kill position 0")
         return supported(DIRECT if s.cut or s.cliff or s.weak or s.shorter else 0.6, because)

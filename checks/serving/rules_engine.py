@@ -21,7 +21,10 @@ from checks.serving.opinion import (
 )
 from checks.serving.signs import Signs
 
-ACCEPTANCE_IS_COUNTED = "acceptance counts tokens, not time: graphs off left 4.11 and a starved CPU 4.04 of 3.99, so it cannot lower it"
+ACCEPTANCE_IS_COUNTED = (
+    "acceptance counts tokens, not time: graphs off left 4.11 and a starved CPU 4.04 of 3.99, so it cannot"
+    " lower it"
+)
 
 
 def _same_counts(e: Evidence) -> bool:
@@ -156,7 +159,8 @@ def not_speculating(e: Evidence, s: Signs) -> Opinion:
         return SILENT
     return supported(
         DIRECT,
-        "speculation was asked for and the engine counts no drafts: the drafter was not found or the option not read",
+        "speculation was asked for and the engine counts no drafts: the drafter was not found or the option"
+        " not read",
         ASK_LOG,
     )
 
@@ -287,7 +291,10 @@ def _clear(e: Evidence, s: Signs) -> str:
     if s.slow_step:
         return ""
     if e.step_ratio is not None:
-        return f"{e.speed.ms_per_step if e.speed else 0:.1f} ms per step is {e.step_ratio:.2f}x of the baseline's"
+        return (
+            f"{e.speed.ms_per_step if e.speed else 0:.1f} ms per step is {e.step_ratio:.2f}x of the"
+            " baseline's"
+        )
     if s.dead or s.cliff or s.cut:
         return ACCEPTANCE_IS_COUNTED
     return ""

@@ -13,7 +13,7 @@ from typing import Any
 
 from checks.data.settings_map import BACKENDS, SETTINGS, SGLANG_METHODS, SettingRow
 from checks.serving.enginelog import LogFacts, pairs
-from checks.serving.record import Observation
+from checks.serving.observation import Observation
 
 _OURS = frozenset({"server_info", "proc", "version", "models", "engine", "unit", "model_id"})
 _OFF = frozenset({"none", "null", "", "false"})
