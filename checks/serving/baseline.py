@@ -32,6 +32,7 @@ class Baseline:
     cache_dirs: tuple[str, ...] = ()
     prompt_tokens: float | None = None
     thinking: bool | None = None
+    prompts: str | None = None
     settings: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -74,6 +75,7 @@ def from_json(data: dict[str, Any], name: str) -> Baseline:
         layers=tuple(data["layers"]) if isinstance(data.get("layers"), list) else None,
         cache_dirs=tuple(str(item) for item in data.get("cache_dirs") or ()),
         thinking=data["thinking"] if isinstance(data.get("thinking"), bool) else None,
+        prompts=_text(data, "prompts"),
         settings=data["settings"] if isinstance(data.get("settings"), dict) else {},
         **numbers,
     )

@@ -128,6 +128,12 @@ class Evidence:
         return self.speed.tok_s / self.off.tok_s
 
     @property
+    def same_prompts(self) -> bool:
+        """Whether this run and its baseline used the same prompts, as far as both are known."""
+        mine, theirs = prompts_of(self), self.baseline.prompts if self.baseline else None
+        return mine is None or theirs is None or mine == theirs
+
+    @property
     def mean_prompt(self) -> float | None:
         """Prompt tokens per request in this window."""
         requests = self.counters.ttft_requests or self.counters.decode_requests
@@ -136,13 +142,20 @@ class Evidence:
         return self.counters.prompt_tokens / requests
 
 
+def prompts_of(e: Evidence) -> str | None:
+    """Which prompts were measured with, ``shipped/1``; None for counts of unknown traffic."""
+    kind, version = e.window.get("prompts"), e.window.get("prompts_version")
+    return f"{kind}/{version}" if kind else None
+
+
 def gather(
     seen: Observation,
     baselines: tuple[Baseline, ...] = (),
     wanted: dict[str, Any] | None = None,
 ) -> Evidence:
-    """Derives the evidence. Of several baselines the last with speculation is the reference and the last without
-    it is "speculation off". Raises BadInput when the metrics cannot be true."""
+    """Derives the evidence. Of several baselines the last with speculation is the reference, the last without it is
+    "speculation off"; a run without speculation is held against the latter first. Raises BadInput when the metrics
+    cannot be true."""
     log = parse_log((seen.log or "").splitlines())
     settings = settings_of(seen, log)
     before = metrics.parse(seen.before, "the first scrape") if seen.before else None
@@ -155,7 +168,7 @@ def gather(
     on = [base for base in baselines if base.speculation]
     off = [base for base in baselines if not base.speculation]
     speculating = acceptance is not None or settings.speculation is True
-    reference = (on or off) if speculating else (off or on)
+    reference = on if speculating else (off or on)
     return Evidence(
         seen=seen,
         counters=counts,

@@ -5,16 +5,16 @@ from __future__ import annotations
 from checks.model import Finding, Status
 from checks.serving import judge_config, judge_speed
 from checks.serving.diagnose import Diagnosis
-from checks.serving.evidence import Evidence
-from checks.serving.opinion import ASK_LOG
+from checks.serving.evidence import Evidence, prompts_of
+from checks.serving.opinion import ASK_BASELINE, ASK_LOG
 from checks.serving.shape import Shape
-from checks.serving.signs import LENGTH_FAIL, LENGTH_WARN, MIN_DRAFTS, Signs, length_ratio, signs_of
+from checks.serving.signs import LENGTH_FAIL, LENGTH_WARN, MIN_DRAFTS, MIN_PASSIVE_DRAFTS, Signs, length_ratio, signs_of
 
 
 def judge(e: Evidence) -> tuple[Finding, ...]:
     """All findings of a run, without the diagnosis."""
     signs = signs_of(e)
-    found = [generates(e, signs), speculation(e), acceptance(e, signs), against_baseline(e)]
+    found = [generates(e, signs), output(e), traffic(e), speculation(e), acceptance(e, signs), against_baseline(e, signs)]
     found += judge_config.findings(e, signs)
     found += judge_speed.findings(e, signs)
     return tuple(finding for finding in found if finding is not None)
@@ -33,12 +33,13 @@ def generates(e: Evidence, signs: Signs) -> Finding:
             if e.log.xids
             else ""
         )
-        return _finding("serve.generates", Status.FAIL, f"{healthy}the first request killed the engine{said}{xid}", owner="user",
-                        fix="mend the cause, restart, and let one completion prove it, not /health")  # fmt: skip
-    output = e.window.get("output")
-    if isinstance(output, dict) and output.get("faults"):
-        told = "; ".join(str(fault) for fault in output["faults"][:5])
-        return _finding("serve.generates", Status.FAIL, f"answers come, but {told}", owner="user")
+        return _finding(
+            "serve.generates",
+            Status.FAIL,
+            f"{healthy}the first request killed the engine{said}{xid}",
+            owner="user",
+            fix="mend the cause, restart, and let one completion prove it, not /health",
+        )
     tokens = e.counters.generation_tokens
     if tokens:
         return _finding(
@@ -49,8 +50,12 @@ def generates(e: Evidence, signs: Signs) -> Finding:
             "serve.generates", Status.PASS, f"the engine drafts and verifies ({e.acceptance.source})"
         )
     if e.seen.passive and e.page_dialect:
-        return _finding("serve.generates", Status.UNKNOWN, "no token was generated since start, so nothing shows that it can",
-                        fix="let it answer one request, or run without --passive")  # fmt: skip
+        return _finding(
+            "serve.generates",
+            Status.UNKNOWN,
+            "no token was generated since start, so nothing shows that it can",
+            fix="let it answer one request, or run without --passive",
+        )
     why = (
         "the metrics page is neither vLLM's nor SGLang's"
         if e.seen.after and not e.page_dialect
@@ -59,6 +64,37 @@ def generates(e: Evidence, signs: Signs) -> Finding:
     return _finding(
         "serve.generates", Status.UNKNOWN, f"{why}: whether it answers is not knowable", fix=ASK_LOG
     )
+
+
+def output(e: Evidence) -> Finding | None:
+    """What the answers say for themselves: empty, looping or unreadable; content and reasoning seen apart."""
+    looks = e.window.get("output")
+    if not isinstance(looks, dict) or not e.window.get("requests"):
+        return None
+    bad = [str(fault) for fault in looks.get("faults") or []]
+    odd = [str(fault) for fault in looks.get("odd") or []]
+    content, reasoning = e.window.get("content_characters"), e.window.get("reasoning_characters")
+    if e.window.get("thinking") is False and reasoning:
+        odd.append(f"thinking was asked to be off, and {reasoning} characters of reasoning came")
+    told = f"{e.window['requests']} answers, {content} characters of content, {reasoning} of reasoning"
+    if bad:
+        fix = "look at the answers, the chat template, the quantisation and the weights; numbers mean nothing before"
+        return _finding("serve.output", Status.FAIL, f"{told}: {'; '.join(bad + odd)}", owner="user", fix=fix)
+    if odd:
+        return _finding("serve.output", Status.WARN, f"{told}: {'; '.join(odd)}", owner="user")
+    return _finding("serve.output", Status.PASS, told)
+
+
+def traffic(e: Evidence) -> Finding | None:
+    """Whether the window was ours alone."""
+    if e.window.get("foreign_traffic") is None:
+        return None
+    if e.window["foreign_traffic"]:
+        return _finding(
+            "serve.window", Status.WARN, "others were served during the measurement: its counts and speed are mixed", 
+            fix="measure again when the service is idle",
+        )
+    return _finding("serve.window", Status.PASS, "the measured window was ours alone")
 
 
 def speculation(e: Evidence) -> Finding:
@@ -72,11 +108,21 @@ def speculation(e: Evidence) -> Finding:
         )
     asked = e.settings.speculation is True or bool(e.wanted.get("method"))
     if asked and (e.seen.after or e.seen.live) and e.settings.engine != "sglang":
-        return _finding("serve.speculation", Status.FAIL, "speculation was asked for and the engine counts no drafts", owner="user",
-                        cause="the drafter was not found, or the option was not read", fix="check the drafter's path; `provcheck flags` checks the option")  # fmt: skip
+        return _finding(
+            "serve.speculation",
+            Status.FAIL,
+            "speculation was asked for and the engine counts no drafts",
+            owner="user",
+            cause="the drafter was not found, or the option was not read",
+            fix="check the drafter's path; `provcheck flags` checks the option",
+        )
     if asked:
-        return _finding("serve.speculation", Status.UNKNOWN, "speculation is configured, no statistics of it are in this record",
-                        fix="SGLang publishes them with --enable-metrics; or " + ASK_LOG)  # fmt: skip
+        return _finding(
+            "serve.speculation",
+            Status.UNKNOWN,
+            "speculation is configured, no statistics of it are in this record",
+            fix="SGLang publishes them with --enable-metrics; or " + ASK_LOG,
+        )
     if e.settings.speculation is False or (e.seen.after and e.page_dialect == "vllm"):
         return _finding("serve.speculation", Status.PASS, "speculation off", value=None)
     return _finding(
@@ -88,9 +134,19 @@ def acceptance(e: Evidence, signs: Signs) -> Finding | None:
     """The acceptance length and its curve, by themselves: no baseline, no rate."""
     seen = e.acceptance
     if seen is None:
+        if e.counters.drafts is not None and e.seen.passive:
+            return _finding("serve.acceptance", Status.SKIP, "no draft since: idle", subject="drafter")
         if e.counters.drafts is not None and e.settings.speculation is not False and not signs.died:
-            return _finding("serve.acceptance", Status.UNKNOWN, f"no draft was made; {MIN_DRAFTS} are needed", subject="drafter",
-                            value=0, limit=MIN_DRAFTS, unit="drafts", fix="send requests, or run without --passive")  # fmt: skip
+            return _finding(
+                "serve.acceptance",
+                Status.UNKNOWN,
+                f"no draft was made; {MIN_DRAFTS} are needed",
+                subject="drafter",
+                value=0,
+                limit=MIN_DRAFTS,
+                unit="drafts",
+                fix="send requests, or run without --passive",
+            )
         return None
     curve = "/".join(f"{share:.3f}".lstrip("0") for share in seen.positions[:8])
     count = f"{seen.drafts:.0f} drafts" if seen.drafts is not None else seen.source
@@ -103,15 +159,27 @@ def acceptance(e: Evidence, signs: Signs) -> Finding | None:
     )
 
     def finding(status: Status, why: str = "", cause: str | None = None) -> Finding:
-        return _finding("serve.acceptance", status, told + (f": {why}" if why else ""), subject="drafter", value=round(seen.length, 3),
-                        unit="tokens", cause=cause, owner="user",
-                        fix="provcheck serve --diagnose names the cause" if status in (Status.FAIL, Status.WARN) else None)  # fmt: skip
+        return _finding(
+            "serve.acceptance",
+            status,
+            told + (f": {why}" if why else ""),
+            subject="drafter",
+            value=round(seen.length, 3),
+            unit="tokens",
+            cause=cause,
+            owner="user",
+            fix=(
+                "provcheck serve --diagnose names the cause" if status in (Status.FAIL, Status.WARN) else None
+            ),
+        )
 
     if e.lookup:
         return finding(
             Status.PASS,
             "drafts only where the text repeats, so this length is not comparable with a drafter's",
         )
+    if not signs.enough and e.seen.passive:
+        return finding(Status.SKIP, f"under {MIN_PASSIVE_DRAFTS} drafts since, nothing to judge")
     if not signs.enough:
         return finding(Status.UNKNOWN, f"under {MIN_DRAFTS} drafts, too few to judge")
     if signs.dead:
@@ -141,19 +209,34 @@ def _cut_is_block(e: Evidence) -> bool:
     )
 
 
-def against_baseline(e: Evidence) -> Finding | None:
+def against_baseline(e: Evidence, signs: Signs) -> Finding | None:
     ratio = length_ratio(e)
-    if ratio is None or e.acceptance is None or e.baseline is None or e.lookup:
+    if e.acceptance is None or e.baseline is None or e.lookup:
         return None
-    enough = e.acceptance.drafts is None or e.acceptance.drafts >= MIN_DRAFTS or e.seen.passive
+    if e.baseline.length and not e.same_prompts:
+        why = f"measured with {prompts_of(e)}, the baseline with {e.baseline.prompts}: lengths do not compare"
+        return _finding("serve.acceptance_baseline", Status.SKIP, why, subject="drafter", fix=ASK_BASELINE)
+    if ratio is None:
+        return None
     status = (
-        Status.UNKNOWN if not enough
-        else Status.FAIL if ratio < LENGTH_FAIL
-        else Status.WARN if ratio < LENGTH_WARN
+        Status.UNKNOWN
+        if not signs.enough
+        else Status.FAIL
+        if ratio < LENGTH_FAIL
+        else Status.WARN
+        if ratio < LENGTH_WARN
         else Status.PASS
-    )  # fmt: skip
-    return _finding("serve.acceptance_baseline", status, f"acceptance length {e.acceptance.length:.2f}, baseline {e.baseline.length:.2f}: "
-                    f"{ratio:.2f}x", subject="drafter", value=round(ratio, 3), limit=LENGTH_WARN, unit="x of baseline", owner="user")  # fmt: skip
+    )
+    return _finding(
+        "serve.acceptance_baseline",
+        status,
+        f"acceptance length {e.acceptance.length:.2f}, baseline {e.baseline.length:.2f}: {ratio:.2f}x",
+        subject="drafter",
+        value=round(ratio, 3),
+        limit=LENGTH_WARN,
+        unit="x of baseline",
+        owner="user",
+    )
 
 
 def diagnosis_finding(found: Diagnosis, findings: tuple[Finding, ...]) -> Finding:

@@ -12,8 +12,17 @@ from checks.serving.signs import Signs
 
 
 def findings(e: Evidence, signs: Signs) -> list[Finding | None]:
-    return [layers(e, signs), drafter_config(e, signs), tensors(e), draft_tokens(e, signs), cache(e, signs), graphs(e),
-            all_reduce(e), wanted(e), kernel(e)]  # fmt: skip
+    return [
+        layers(e, signs),
+        drafter_config(e, signs),
+        tensors(e),
+        draft_tokens(e, signs),
+        cache(e, signs),
+        graphs(e),
+        all_reduce(e),
+        wanted(e),
+        kernel(e),
+    ]
 
 
 def layers(e: Evidence, signs: Signs) -> Finding | None:
@@ -27,8 +36,13 @@ def layers(e: Evidence, signs: Signs) -> Finding | None:
             and e.settings.engine == "vllm"
             and older(e.settings.version, "0.22.0")
         ):
-            return _make("serve.layers", Status.WARN, f"vLLM {e.settings.version} reads target_layer_ids one layer early",
-                         "one_early", "put the ids plus one into eagle_aux_hidden_state_layer_ids, or upgrade to 0.22.0")  # fmt: skip
+            return _make(
+                "serve.layers",
+                Status.WARN,
+                f"vLLM {e.settings.version} reads target_layer_ids one layer early",
+                "one_early",
+                "put the ids plus one into eagle_aux_hidden_state_layer_ids, or upgrade to 0.22.0",
+            )
         return _make(
             "serve.layers",
             Status.SKIP,
@@ -50,8 +64,13 @@ def layers(e: Evidence, signs: Signs) -> Finding | None:
             None,
         )
     if rules.one_early(e, signs).stance is Stance.SUPPORTED:
-        return _make("serve.layers", Status.WARN, f"{told}: every one is one layer early, which costs 3-9 % of the length", "one_early",
-                     "put the ids plus one into eagle_aux_hidden_state_layer_ids, or upgrade to 0.22.0")  # fmt: skip
+        return _make(
+            "serve.layers",
+            Status.WARN,
+            f"{told}: every one is one layer early, which costs 3-9 % of the length",
+            "one_early",
+            "put the ids plus one into eagle_aux_hidden_state_layer_ids, or upgrade to 0.22.0",
+        )
     return _make(
         "serve.layers",
         Status.FAIL,
@@ -102,8 +121,14 @@ def drafter_config(e: Evidence, signs: Signs) -> Finding | None:
         if d.target_vocab
         else "; the target's config was not recorded, so rope and vocabulary were not compared with it"
     )
-    return _make("serve.drafter_config", Status.PASS, f"nothing in the drafter's config contradicts itself{unseen}", None,
-                 None if d.target_vocab else ASK_DRAFTER, "drafter")  # fmt: skip
+    return _make(
+        "serve.drafter_config",
+        Status.PASS,
+        f"nothing in the drafter's config contradicts itself{unseen}",
+        None,
+        None if d.target_vocab else ASK_DRAFTER,
+        "drafter",
+    )
 
 
 def _once(faults: list[str], name: str) -> list[str]:
@@ -117,12 +142,25 @@ def tensors(e: Evidence) -> Finding | None:
     if not e.drafter.present or not e.drafter.dflash:
         return None
     if e.drafter.tensors is None:
-        return _make("serve.tensors", Status.SKIP, "not knowable from this record: the drafter's tensor list is not in it, and a missing tensor "
-                     "can leave the numbers healthy", None, ASK_DRAFTER, "drafter")  # fmt: skip
+        return _make(
+            "serve.tensors",
+            Status.SKIP,
+            "not knowable from this record: the drafter's tensor list is not in it, and a missing tensor "
+            "can leave the numbers healthy",
+            None,
+            ASK_DRAFTER,
+            "drafter",
+        )
     missing = missing_tensors(e.drafter)
     if missing:
-        return _make("serve.tensors", Status.FAIL, f"{len(missing)} tensors are missing: {', '.join(missing[:6])}", "tensors",
-                     "fetch the checkpoint again", "drafter")  # fmt: skip
+        return _make(
+            "serve.tensors",
+            Status.FAIL,
+            f"{len(missing)} tensors are missing: {', '.join(missing[:6])}",
+            "tensors",
+            "fetch the checkpoint again",
+            "drafter",
+        )
     return _make(
         "serve.tensors", Status.PASS, f"{len(e.drafter.tensors)} tensors, none missing", None, None, "drafter"
     )
@@ -134,16 +172,32 @@ def draft_tokens(e: Evidence, signs: Signs) -> Finding | None:
         return None
     told = f"{k} drafted tokens, the drafter's block gives {block - 1}"
     if k > block - 1:
-        return _make("serve.draft_tokens", Status.WARN, f"{told}: positions from {block - 1} on are never accepted", "k_too_large",
-                     f"num_speculative_tokens {block - 1}", "drafter", k, block - 1)  # fmt: skip
+        return _make(
+            "serve.draft_tokens",
+            Status.WARN,
+            f"{told}: positions from {block - 1} on are never accepted",
+            "k_too_large",
+            f"num_speculative_tokens {block - 1}",
+            "drafter",
+            k,
+            block - 1,
+        )
     if k < block - 1:
         healthy = (
             f"; position 0 accepts {signs.first:.2f}, so the drafter is healthy"
             if signs.first and not signs.poor_acceptance
             else ""
         )
-        return _make("serve.draft_tokens", Status.WARN, f"{told}: the rest of every pass is thrown away{healthy}", "k_too_small",
-                     f"num_speculative_tokens {block - 1}", "drafter", k, block - 1)  # fmt: skip
+        return _make(
+            "serve.draft_tokens",
+            Status.WARN,
+            f"{told}: the rest of every pass is thrown away{healthy}",
+            "k_too_small",
+            f"num_speculative_tokens {block - 1}",
+            "drafter",
+            k,
+            block - 1,
+        )
     return _make("serve.draft_tokens", Status.PASS, told, None, None, "drafter", k, block - 1)
 
 
@@ -153,8 +207,13 @@ def cache(e: Evidence, signs: Signs) -> Finding | None:
         return None
     if opinion.stance is Stance.EXCLUDED:
         return _make("serve.compile_cache", Status.PASS, opinion.because, None, None)
-    return _make("serve.compile_cache", Status.WARN, opinion.because, "compile_cache",
-                 "clear ~/.cache/vllm/torch_compile_cache, restart, measure again")  # fmt: skip
+    return _make(
+        "serve.compile_cache",
+        Status.WARN,
+        opinion.because,
+        "compile_cache",
+        "clear ~/.cache/vllm/torch_compile_cache, restart, measure again",
+    )
 
 
 def graphs(e: Evidence) -> Finding | None:
@@ -246,9 +305,15 @@ def kernel(e: Evidence) -> Finding | None:
 
 
 def _make(
-    ident: str, status: Status, message: str, cause: str | None, fix: str | None, subject: str = "engine",
-    value: object = None, limit: object = None,
-) -> Finding:  # fmt: skip
+    ident: str,
+    status: Status,
+    message: str,
+    cause: str | None,
+    fix: str | None,
+    subject: str = "engine",
+    value: object = None,
+    limit: object = None,
+) -> Finding:
     owner = "node" if subject == "host" else "user"
     return Finding(
         ident, status, subject, message, value=value, limit=limit, cause=cause, fix=fix, owner=owner

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from checks.model import Finding, Status
 from checks.serving.evidence import SEQUENTIAL, Evidence
-from checks.serving.opinion import ASK_BASELINE, ASK_OFF
+from checks.serving.opinion import ASK_BASELINE, ASK_OFF, Stance
 from checks.serving.rules_engine import draft_cost
 from checks.serving.signs import SPEED_FAIL, SPEED_WARN, STEP_SLOW, Signs, speed_ratio
-from checks.serving.opinion import Stance
 
 
 def findings(e: Evidence, signs: Signs) -> list[Finding | None]:
@@ -20,11 +19,23 @@ def speed(e: Evidence) -> Finding | None:
     told = f"{e.speed.tok_s:.1f} tok/s decode for one request"
     ratio = speed_ratio(e)
     if ratio is None or e.baseline is None or e.baseline.tok_s is None:
-        return _make("serve.speed", Status.SKIP, f"{told}; not knowable from this record whether that is slow: no baseline was given",
-                     e.speed.tok_s, None, ASK_BASELINE)  # fmt: skip
+        return _make(
+            "serve.speed",
+            Status.SKIP,
+            f"{told}; not knowable from this record whether that is slow: no baseline was given",
+            e.speed.tok_s,
+            None,
+            ASK_BASELINE,
+        )
     status = Status.FAIL if ratio < SPEED_FAIL else Status.WARN if ratio < SPEED_WARN else Status.PASS
-    return _make("serve.speed", status, f"{told}, baseline {e.baseline.tok_s:.1f}: {ratio:.2f}x", e.speed.tok_s,
-                 round(SPEED_FAIL * e.baseline.tok_s, 2), "provcheck serve --diagnose names the cause" if status is not Status.PASS else None)  # fmt: skip
+    return _make(
+        "serve.speed",
+        status,
+        f"{told}, baseline {e.baseline.tok_s:.1f}: {ratio:.2f}x",
+        e.speed.tok_s,
+        round(SPEED_FAIL * e.baseline.tok_s, 2),
+        "provcheck serve --diagnose names the cause" if status is not Status.PASS else None,
+    )
 
 
 def at_concurrency(e: Evidence) -> list[Finding]:
@@ -73,13 +84,36 @@ def step(e: Evidence, signs: Signs) -> Finding | None:
         status = (
             Status.FAIL if ratio > 1 / SPEED_FAIL * 1.2 else Status.WARN if ratio > STEP_SLOW else Status.PASS
         )
-        return Finding("serve.step", status, "engine", f"{told}, baseline {e.peer.ms_per_step:.1f}: {ratio:.2f}x", value=round(e.speed.ms_per_step, 2),
-                       limit=round(STEP_SLOW * e.peer.ms_per_step, 2), unit="ms", cause="infrastructure" if status is not Status.PASS else None)  # fmt: skip
+        return Finding(
+            "serve.step",
+            status,
+            "engine",
+            f"{told}, baseline {e.peer.ms_per_step:.1f}: {ratio:.2f}x",
+            value=round(e.speed.ms_per_step, 2),
+            limit=round(STEP_SLOW * e.peer.ms_per_step, 2),
+            unit="ms",
+            cause="infrastructure" if status is not Status.PASS else None,
+        )
     if signs.slow_step and e.break_even is not None:
-        return Finding("serve.step", Status.FAIL, "engine", f"{told} cost {e.break_even:.1f} plain tokens, more than any acceptance of {e.k} drafts can pay",
-                       value=round(e.speed.ms_per_step, 2), unit="ms", cause="infrastructure")  # fmt: skip
-    return Finding("serve.step", Status.SKIP, "engine", f"{told}; not knowable from this record whether that is slow: no baseline of the same engine and method",
-                   value=round(e.speed.ms_per_step, 2), unit="ms", fix=ASK_BASELINE)  # fmt: skip
+        return Finding(
+            "serve.step",
+            Status.FAIL,
+            "engine",
+            f"{told} cost {e.break_even:.1f} plain tokens, more than any acceptance of {e.k} drafts can pay",
+            value=round(e.speed.ms_per_step, 2),
+            unit="ms",
+            cause="infrastructure",
+        )
+    return Finding(
+        "serve.step",
+        Status.SKIP,
+        "engine",
+        f"{told}; not knowable from this record whether that is slow: no baseline of the same engine and"
+        " method",
+        value=round(e.speed.ms_per_step, 2),
+        unit="ms",
+        fix=ASK_BASELINE,
+    )
 
 
 def against_off(e: Evidence, signs: Signs) -> Finding | None:
@@ -98,8 +132,16 @@ def against_off(e: Evidence, signs: Signs) -> Finding | None:
                 "draft_cost",
                 "x of off",
             )
-        return _make("serve.break_even", Status.SKIP, "not knowable from this record whether speculation pays: speculation off was not measured",
-                     None, None, ASK_OFF, None, "x of off")  # fmt: skip
+        return _make(
+            "serve.break_even",
+            Status.SKIP,
+            "not knowable from this record whether speculation pays: speculation off was not measured",
+            None,
+            None,
+            ASK_OFF,
+            None,
+            "x of off",
+        )
     even = (
         f", break-even at a length of {e.break_even:.2f}, here {e.acceptance.length:.2f}"
         if e.break_even is not None
@@ -107,15 +149,29 @@ def against_off(e: Evidence, signs: Signs) -> Finding | None:
     )
     told = f"{e.off_ratio:.2f}x of speculation off{even}"
     if e.off_ratio < 1.0:
-        return _make("serve.break_even", Status.WARN, f"{told}: a net loss", round(e.off_ratio, 3), 1.0,
-                     "turn speculation off, or mend what the other findings say", "break_even", "x of off")  # fmt: skip
+        return _make(
+            "serve.break_even",
+            Status.WARN,
+            f"{told}: a net loss",
+            round(e.off_ratio, 3),
+            1.0,
+            "turn speculation off, or mend what the other findings say",
+            "break_even",
+            "x of off",
+        )
     return _make("serve.break_even", Status.PASS, told, round(e.off_ratio, 3), 1.0, None, None, "x of off")
 
 
 def _make(
-    ident: str, status: Status, message: str, value: object, limit: object, fix: str | None, cause: str | None = None,
+    ident: str,
+    status: Status,
+    message: str,
+    value: object,
+    limit: object,
+    fix: str | None,
+    cause: str | None = None,
     unit: str = "tok/s",
-) -> Finding:  # fmt: skip
+) -> Finding:
     shown = round(value, 2) if isinstance(value, float) else value
     return Finding(
         ident,

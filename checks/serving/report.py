@@ -7,7 +7,7 @@ from typing import Any
 from checks.model import Finding, Report
 from checks.serving.baseline import Baseline
 from checks.serving.diagnose import as_facts, diagnose
-from checks.serving.evidence import Evidence, gather
+from checks.serving.evidence import Evidence, gather, prompts_of
 from checks.serving.judge import diagnosis_finding, judge
 from checks.serving.observation import Observation
 
@@ -93,5 +93,6 @@ def baseline_of(e: Evidence, name: str) -> Baseline:
         cache_dirs=e.log.cache_dirs,
         prompt_tokens=e.mean_prompt,
         thinking=thinking if isinstance(thinking, bool) else None,
+        prompts=prompts_of(e),
         settings=dict(e.settings.values),
     )

@@ -183,8 +183,12 @@ def mtp_weights(e: Evidence, s: Signs) -> Opinion:
         )
     quantized = e.settings.get("quantization")
     if quantized and e.acceptance is not None and e.acceptance.length < 1.02:
-        return supported(0.93, f"acceptance length {e.acceptance.length:.3f} on a {quantized} checkpoint: its MTP layers "
-                               "are in the ignore list or were dropped", "the mtp.* names and types in the safetensors index")  # fmt: skip
+        return supported(
+            0.93,
+            f"acceptance length {e.acceptance.length:.3f} on a {quantized} checkpoint: its MTP layers "
+            "are in the ignore list or were dropped",
+            "the mtp.* names and types in the safetensors index",
+        )
     return supported(
         0.6, "an MTP head that accepts nothing was not loaded", "the mtp.* names in the safetensors index"
     )
@@ -398,8 +402,12 @@ def window(e: Evidence, s: Signs) -> Opinion:
         and e.baseline.prompt_tokens
         and e.mean_prompt > 4 * e.baseline.prompt_tokens
     ):
-        return supported(SIGNATURE, f"prompts of {e.mean_prompt:.0f} tokens against the baseline's {e.baseline.prompt_tokens:.0f}: "
-                                    "fine short, bad long", "the same prompts cut short, and long ones, in one run each")  # fmt: skip
+        return supported(
+            SIGNATURE,
+            f"prompts of {e.mean_prompt:.0f} tokens against the baseline's {e.baseline.prompt_tokens:.0f}: "
+            "fine short, bad long",
+            "the same prompts cut short, and long ones, in one run each",
+        )
     if s.cut and not d.windowed and d.present:
         return excluded("the drafter has no windowed layers")
     if s.cut or (s.cliff and not d.present):

@@ -46,13 +46,19 @@ def compile_cache(e: Evidence, s: Signs) -> Opinion:
     base = e.baseline
     if base is not None and base.layers and base.layers != e.log.layers:
         if _same_counts(e):
-            return supported(DIRECT + 0.02, f"the log says layers {list(e.log.layers)}, every counter equals the baseline's "
-                                            f"run with {list(base.layers)}: the old graph is still in use")  # fmt: skip
+            return supported(
+                DIRECT + 0.02,
+                f"the log says layers {list(e.log.layers)}, every counter equals the baseline's "
+                f"run with {list(base.layers)}: the old graph is still in use",
+            )
         if set(base.cache_dirs) & set(e.log.cache_dirs):
             return supported(0.9, "other layer ids, the same cache directory, graphs loaded from it")
-    return supported(0.4, "graphs were loaded from a cache whose key does not cover target_layer_ids: if the ids were edited "
-                          "since it was filled, this is the measurement of the old ones",
-                     "clear ~/.cache/vllm/torch_compile_cache, restart, measure again")  # fmt: skip
+    return supported(
+        0.4,
+        "graphs were loaded from a cache whose key does not cover target_layer_ids: if the ids were edited "
+        "since it was filled, this is the measurement of the old ones",
+        "clear ~/.cache/vllm/torch_compile_cache, restart, measure again",
+    )
 
 
 def runner_v2(e: Evidence, s: Signs) -> Opinion:
@@ -60,8 +66,11 @@ def runner_v2(e: Evidence, s: Signs) -> Opinion:
         return SILENT
     if e.settings.get("runner") == "v1":
         return excluded("the V1 runner is in use")
-    return supported(FITS, "some drafters accept nothing on the V2 runner and work on V1",
-                     "the same start with VLLM_USE_V2_MODEL_RUNNER=0")  # fmt: skip
+    return supported(
+        FITS,
+        "some drafters accept nothing on the V2 runner and work on V1",
+        "the same start with VLLM_USE_V2_MODEL_RUNNER=0",
+    )
 
 
 def upgrade(e: Evidence, s: Signs) -> Opinion:
@@ -75,9 +84,12 @@ def upgrade(e: Evidence, s: Signs) -> Opinion:
         return SILENT
     if not base.version or not e.settings.version or base.version == e.settings.version:
         return SILENT
-    return supported(0.75, f"{base.engine} {base.version} had {base.length or 0:.2f} with the same method, "
-                           f"{e.settings.version} has {e.acceptance.length if e.acceptance else 0:.2f}",
-                     "the same files on the older version")  # fmt: skip
+    return supported(
+        0.75,
+        f"{base.engine} {base.version} had {base.length or 0:.2f} with the same method, "
+        f"{e.settings.version} has {e.acceptance.length if e.acceptance else 0:.2f}",
+        "the same files on the older version",
+    )
 
 
 def thinking(e: Evidence, s: Signs) -> Opinion:
@@ -88,8 +100,11 @@ def thinking(e: Evidence, s: Signs) -> Opinion:
         return supported(SIGNATURE, f"thinking was {_on(mode)}, in the baseline {_on(base)}")
     if isinstance(mode, bool) and base is not None:
         return excluded(f"thinking was {_on(mode)}, as in the baseline")
-    return supported(POSSIBLE, "thinking mode or another chat template moves acceptance (25 % to 60 % in a public case)",
-                     "provcheck serve URL --thinking off, and on")  # fmt: skip
+    return supported(
+        POSSIBLE,
+        "thinking mode or another chat template moves acceptance (25 % to 60 % in a public case)",
+        "provcheck serve URL --thinking off, and on",
+    )
 
 
 def prompts(e: Evidence, s: Signs) -> Opinion:
@@ -97,15 +112,21 @@ def prompts(e: Evidence, s: Signs) -> Opinion:
         return SILENT
     if e.window.get("prompts") == "shipped":
         return excluded("measured with the fixed prompts")
-    return supported(POSSIBLE, "the counts come from prompts of unknown kind; random text gives a meaningless length",
-                     "provcheck serve URL (its fixed code and prose prompts)")  # fmt: skip
+    return supported(
+        POSSIBLE,
+        "the counts come from prompts of unknown kind; random text gives a meaningless length",
+        "provcheck serve URL (its fixed code and prose prompts)",
+    )
 
 
 def k_too_large(e: Evidence, s: Signs) -> Opinion:
     block, k = e.drafter.block_size, e.k
     if block and k and e.drafter.dflash and k > block - 1:
-        return supported(DIRECT if s.cut or not s.poor_acceptance else 0.45,
-                         f"{k} tokens are drafted, the drafter was trained on blocks of {block}: positions from {block - 1} on are wasted")  # fmt: skip
+        return supported(
+            DIRECT if s.cut or not s.poor_acceptance else 0.45,
+            f"{k} tokens are drafted, the drafter was trained on blocks of {block}: positions from"
+            f" {block - 1} on are wasted",
+        )
     if s.cut and e.curve and e.curve.cut_at and not block:
         return supported(
             0.6,
@@ -136,8 +157,12 @@ def draft_cost(e: Evidence, s: Signs) -> Opinion:
             )
         return excluded(f"a step costs {even:.1f} plain tokens and yields {e.acceptance.length:.2f}")
     if e.method == "draft_model" and e.k and (e.acceptance.length - 1) / e.k < 0.5:
-        return supported(FITS, f"a draft model runs {e.k} passes per step and {1 - (e.acceptance.length - 1) / e.k:.0%} of them are "
-                               "thrown away; whether that pays was not measured", ASK_OFF)  # fmt: skip
+        return supported(
+            FITS,
+            f"a draft model runs {e.k} passes per step and {1 - (e.acceptance.length - 1) / e.k:.0%} of them"
+            " are thrown away; whether that pays was not measured",
+            ASK_OFF,
+        )
     return SILENT
 
 
@@ -150,8 +175,11 @@ def break_even(e: Evidence, s: Signs) -> Opinion:
         )
     if s.dead or s.cliff or s.slow_step or e.method == "draft_model":
         return SILENT
-    return supported(0.75, f"{e.off_ratio:.2f}x of speculation off: a step costs {e.break_even:.2f} plain tokens, "
-                           f"the length is {e.acceptance.length:.2f}")  # fmt: skip
+    return supported(
+        0.75,
+        f"{e.off_ratio:.2f}x of speculation off: a step costs {e.break_even:.2f} plain tokens, "
+        f"the length is {e.acceptance.length:.2f}",
+    )
 
 
 def not_speculating(e: Evidence, s: Signs) -> Opinion:
@@ -168,8 +196,10 @@ def not_speculating(e: Evidence, s: Signs) -> Opinion:
 def graphs_off(e: Evidence, s: Signs) -> Opinion:
     state = e.settings.get("cuda_graphs")
     if state is False and not on_cpu(e):
-        return supported(DIRECT if s.slow_step or s.slow or s.net_loss or e.baseline is None else 0.7,
-                         "the engine runs without CUDA graphs (0.22x to 0.48x in the recorded case)")  # fmt: skip
+        return supported(
+            DIRECT if s.slow_step or s.slow or s.net_loss or e.baseline is None else 0.7,
+            "the engine runs without CUDA graphs (0.22x to 0.48x in the recorded case)",
+        )
     if state is True:
         return excluded("CUDA graphs were captured" if e.log.graphs else "CUDA graphs are configured")
     if s.slow_step or s.slow:
@@ -241,9 +271,11 @@ def drift(e: Evidence, s: Signs) -> Opinion:
     changed = [
         f"{row.meaning}: {base.settings[row.key]} -> {e.settings.get(row.key)}"
         for row in SETTINGS
-        if row.effect >= 2 and row.key in base.settings and row.key in e.settings.values
+        if row.effect >= 2
+        and row.key in base.settings
+        and row.key in e.settings.values
         and base.settings[row.key] != e.settings.get(row.key)
-    ]  # fmt: skip
+    ]
     if not changed:
         return excluded("no setting of weight differs from the baseline's")
     return supported(0.7, "settings differ from the baseline: " + "; ".join(changed[:5]))
@@ -253,8 +285,12 @@ def foreign_baseline(e: Evidence, s: Signs) -> Opinion:
     base = e.baseline
     if base is None or not base.engine or not e.settings.engine or base.engine == e.settings.engine:
         return SILENT
-    return supported(0.2, f"the baseline is of {base.engine}: acceptance rates and milliseconds per step do not compare, "
-                          "tokens/s and lengths do", ASK_BASELINE)  # fmt: skip
+    return supported(
+        0.2,
+        f"the baseline is of {base.engine}: acceptance rates and milliseconds per step do not compare, "
+        "tokens/s and lengths do",
+        ASK_BASELINE,
+    )
 
 
 def memory(e: Evidence, s: Signs) -> Opinion:

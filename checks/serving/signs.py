@@ -9,6 +9,8 @@ from checks.serving.evidence import Evidence
 from checks.serving.shape import DEAD_BELOW, Shape, is_weak
 
 MIN_DRAFTS = 200
+MIN_PASSIVE_DRAFTS = 30
+"""What little traffic must bring before a passive look judges it: 0.15 and 0.6 are five deviations apart."""
 SPEED_FAIL, SPEED_WARN = 0.8, 0.9
 LENGTH_FAIL, LENGTH_WARN = 0.8, 0.95
 STEP_SLOW = 1.25
@@ -41,9 +43,14 @@ class Signs:
     @property
     def any(self) -> bool:
         return (
-            self.died or self.refused or self.poor_acceptance or self.slow_step or self.slow or self.net_loss
+            self.died
+            or self.refused
+            or self.poor_acceptance
+            or self.slow_step
+            or self.slow
+            or self.net_loss
             or self.not_speculating
-        )  # fmt: skip
+        )
 
 
 def signs_of(e: Evidence) -> Signs:
@@ -65,7 +72,8 @@ def signs_of(e: Evidence) -> Signs:
     accepted = e.acceptance
     if accepted is None or e.lookup:
         return Signs(**base)  # type: ignore[arg-type]
-    enough = accepted.drafts is None or accepted.drafts >= MIN_DRAFTS or e.seen.passive
+    needed = MIN_PASSIVE_DRAFTS if e.seen.passive else MIN_DRAFTS
+    enough = accepted.drafts is None or accepted.drafts >= needed
     first = accepted.first if accepted.first is not None else max(0.0, accepted.length - 1.0)
     if not enough:
         return Signs(**base, enough=False, first=first)  # type: ignore[arg-type]
@@ -90,7 +98,7 @@ def signs_of(e: Evidence) -> Signs:
 def length_ratio(e: Evidence) -> float | None:
     """Acceptance length against the baseline's, of one method and draft length only."""
     base = e.baseline
-    if base is None or not base.length or e.acceptance is None or base.method != e.method:
+    if base is None or not base.length or e.acceptance is None or base.method != e.method or not e.same_prompts:
         return None
     if base.k is not None and e.k is not None and base.k != e.k:
         return None
