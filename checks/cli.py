@@ -26,7 +26,10 @@ class Row(NamedTuple):
 
 COMMANDS: dict[str, Row] = {
     "gpus": Row("checks.gpus.command:gpus", "Are all GPUs there and healthy? Passive: reads only."),
-    "serve": Row("checks.serving.command:serve", "Is a served model generating as it should? Names the cause."),
+    "serve": Row(
+        "checks.serving.serve_command:serve", "Is a served model generating as it should? Names the cause."
+    ),
+    "compare": Row("checks.serving.compare_command:compare", "Two services: what differs in effect, ranked."),
     "explain": Row("checks.explain:explain", "What a finding means, why it matters and how to mend it."),
     "_generate": Row(
         "checks.serving.command:generate", "Waits until a server really generates.", hidden=True

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from checks.serving.generate import Server
+from checks.serving.address import Server
 
 MAX_PAGE = 8 << 20
 MAX_STREAM = 4 << 20

@@ -14,6 +14,7 @@ from checks import child
 from checks.errors import BadInput
 from checks.model import Finding, Status
 from checks.serving import generate, process, record, window
+from checks.serving.address import server as address
 from checks.serving.client import Client, NoAnswer
 from checks.serving.enginelog import parse as parse_log
 from checks.serving.observation import Observation
@@ -53,7 +54,7 @@ class Seen:
 
 def observe(plan: Plan) -> Seen:
     """Raises BadInput for an address, key or file that cannot be used; a bad service is a finding."""
-    target = generate.server(plan.url, plan.model or "-", plan.key_file)
+    target = address(plan.url, plan.model or "-", plan.key_file)
     client = Client(target)
     log = _log(plan)
     said = _self_description(client, log)

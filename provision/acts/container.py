@@ -25,7 +25,8 @@ partial="$(dirname "$folder")/.kpro-$(basename "$folder").partial"
 # What an interrupted run left is ours by its name, and nothing of it was ever used.
 rm -rf --one-file-system -- "$partial" || exit 1
 mkdir -p -m 755 "$partial/rootfs" || exit 1
-tar -C "$partial/rootfs" --numeric-owner --xattrs --xattrs-include='*' -xf {tar} || fail "the root could not be unpacked"
+tar -C "$partial/rootfs" --numeric-owner --xattrs --xattrs-include='*' -xf {tar} ||
+  fail "the root could not be unpacked"
 cat >"$partial/config" || exit 1
 sync -f "$partial" && mv -T -- "$partial" "$folder" && sync "$(dirname "$folder")"
 """
@@ -43,7 +44,11 @@ until=$(($(date +%s) + {seconds}))
 while :; do
   state=$(lxc-attach -n {id} -- systemctl is-system-running 2>&1 9>&-)
   case $state in running|degraded) break ;; esac
-  [ "$(date +%s)" -lt "$until" ] || {{ echo "systemd in the container says: $state" >&2; lxc-stop -n {id} -k 9>&-; exit 1; }}
+  if [ "$(date +%s)" -ge "$until" ]; then
+    echo "systemd in the container says: $state" >&2
+    lxc-stop -n {id} -k 9>&-
+    exit 1
+  fi
   sleep 0.2
 done
 """

@@ -14,7 +14,7 @@ from provision.templates import render
 
 
 def cutover(host: Host, desired: DesiredService, say: Callable[[str], None]) -> None:
-    """Puts the staged service into place. Raises ActFailed when it does not generate; the last good one is then back."""
+    """Puts the staged service in place. Raises ActFailed when it does not generate; then the last good one is back."""
     script = render(
         "cutover.sh.j2",
         unit=desired.service.unit,

@@ -38,7 +38,8 @@ rm -rf --one-file-system -- "$env" || exit 1
 export UV_CACHE_DIR=/var/cache/kpro/uv UV_LINK_MODE=copy UV_PYTHON_DOWNLOADS=never UV_NO_PROGRESS=1
 [ ! -e /etc/ssl/certs/ca-certificates.crt ] || export SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt
 {uv} venv --quiet --python {python} "$env" || fail "no environment with Python {python} could be made in the guest"
-{uv} pip install --quiet --python "$env/bin/python" {source} {requirement} || fail "{requirement} could not be installed"
+{uv} pip install --quiet --python "$env/bin/python" {source} {requirement} ||
+  fail "{requirement} could not be installed"
 "$env/bin/python" -c 'import {module}' || fail "{module} cannot be imported"
 {uv} pip freeze --python "$env/bin/python" >"$env/kpro-packages.txt" || exit 1
 cat >"$marker.partial" && sync -f "$marker.partial" && mv -f "$marker.partial" "$marker" && sync "$env"
@@ -130,10 +131,16 @@ def put_model(host: Host, model: DesiredModel, say: Callable[[str], None]) -> No
     there = _digests(host, staging)
     wrong = [path for path, digest in wanted.items() if there.get(path) != digest]
     if wrong:
-        raise ActFailed(f"{model.directory}: {', '.join(wrong)} did not arrive whole (was it changed meanwhile?)")
+        raise ActFailed(
+            f"{model.directory}: {', '.join(wrong)} did not arrive whole (was it changed meanwhile?)"
+        )
     surplus = [f"{staging}/{path}" for path in there if path not in wanted]
     shell.put(host, f"{staging}/kpro-manifest.json", model.manifest.encode(), mode="644")
-    remove = f"rm -f -- {shlex.join(p for p in surplus if not p.endswith('/kpro-manifest.json'))}\n" if surplus else ""
+    remove = (
+        f"rm -f -- {shlex.join(p for p in surplus if not p.endswith('/kpro-manifest.json'))}\n"
+        if surplus
+        else ""
+    )
     target = shlex.quote(model.directory)
     script = (
         f"{remove}[ ! -e {target} ] || {{ echo {target} exists already >&2; exit 1; }}\n"
@@ -145,7 +152,9 @@ def put_model(host: Host, model: DesiredModel, say: Callable[[str], None]) -> No
 def stage(host: Host, desired: DesiredService, say: Callable[[str], None]) -> None:
     """Writes unit, environment, key and record beside what runs; only a unit that verifies counts as staged."""
     checked = f"/etc/kpro/staged/.check/{desired.service.unit}"
-    shell.run(host, "install -d -m 700 /etc/kpro/staged/.check /etc/kpro/records", "making /etc/kpro/staged/.check")
+    shell.run(
+        host, "install -d -m 700 /etc/kpro/staged/.check /etc/kpro/records", "making /etc/kpro/staged/.check"
+    )
     if desired.record is not None:
         shell.put(host, desired.record_path, desired.record, mode="644")
     if desired.key is not None:

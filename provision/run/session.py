@@ -43,8 +43,9 @@ class Session:
         self.phases = tuple(phases)
         self.reason = reason
         self.say = say
+        self.usage: RunError | None = None
         self.problems: list[RunError] = []
-        self.changed: list[str] = []
+        self.changed: list[Item] = []
         self._journal: Journal | None = None
         self._locks: dict[str, lock.MachineLock] = {}
         self._observed: dict[str, Observed] = {}
@@ -131,7 +132,9 @@ class Session:
         new = plan.beyond(shown) if shown is not None else ()
         if new:
             raise HostChanged(
-                f"{machine.name} changed under us: " + "; ".join(item.text for item in new) + " was not in the plan "
+                f"{machine.name} changed under us: "
+                + "; ".join(item.text for item in new)
+                + " was not in the plan "
                 "that was shown. Look at the new plan with: provision plan"
             )
 
@@ -149,7 +152,9 @@ class Session:
         """Raises RunError when the lock was lost, because the way to the machine broke."""
         held = self._locks.get(machine.name)
         if held is None or not held.alive:
-            raise RunError(f"the lock of {machine.name} is gone (the connection broke?): nothing more is changed")
+            raise RunError(
+                f"the lock of {machine.name} is gone (the connection broke?): nothing more is changed"
+            )
 
     def begin(self, machine: Machine, item: Item) -> None:
         """Right before an act: the lock still holds, and the journals know what is about to happen."""
@@ -160,7 +165,7 @@ class Session:
     def end(self, machine: Machine, item: Item, error: str | None = None) -> None:
         """Right after an act: what was seen before it is no longer trusted."""
         self.new_epoch(machine)
-        self.changed.append(item.id)
+        self.changed.append(item)
         self._note(machine, "failed" if error else "done", item, **({"why": error} if error else {}))
 
     def _note(self, machine: Machine, event: str, item: Item, **facts: str) -> None:
