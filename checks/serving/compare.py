@@ -13,7 +13,8 @@ from checks.data.settings_map import SETTINGS, SettingRow
 from checks.model import Finding, Report, Status
 from checks.serving.diagnose import as_facts, diagnose
 from checks.serving.evidence import Evidence
-from checks.serving.signs import SPEED_FAIL, SPEED_WARN
+from checks.serving.judge import generates
+from checks.serving.signs import SPEED_FAIL, SPEED_WARN, signs_of
 
 @dataclass(frozen=True)
 class Difference:
@@ -55,7 +56,7 @@ def _applies(row: SettingRow, engine: str | None) -> bool:
 
 def compare(a: Evidence, b: Evidence, name_a: str, name_b: str) -> Report:
     """A is the one that is good, B the one in question; findings speak of B."""
-    found = [_speed(a, b, name_a, name_b), _length(a, b), _step(a, b), *_settings(a, b)]
+    found = [_answers(b), _speed(a, b, name_a, name_b), _length(a, b), _step(a, b), _drafter(a, b), *_settings(a, b)]
     facts = {
         "a": {"name": name_a, **_numbers(a)},
         "b": {"name": name_b, **_numbers(b)},
@@ -72,6 +73,7 @@ def compare(a: Evidence, b: Evidence, name_a: str, name_b: str) -> Report:
             }
             for item in differences(a, b)
         ],
+        "drafter": {key: list(pair) for key, pair in drafter_differences(a, b).items()},
         "port_over": _port_over(a, b),
         "diagnosis_b": as_facts(diagnose(b)),
     }
@@ -88,6 +90,44 @@ def _numbers(e: Evidence) -> dict[str, Any]:
         "per_position": [round(share, 4) for share in e.acceptance.positions] if e.acceptance else [],
         "ms_per_step": round(e.speed.ms_per_step, 2) if e.speed and e.speed.ms_per_step else None,
     }
+
+
+def _answers(b: Evidence) -> Finding | None:
+    """Whether the one in question generates at all; said only when it does not."""
+    found = generates(b, signs_of(b))
+    return found if found.status is Status.FAIL else None
+
+
+def drafter_differences(a: Evidence, b: Evidence) -> dict[str, tuple[Any, Any]]:
+    """Fields of the drafters' configs that differ, nested ones as ``dflash_config.mask_token_id``."""
+    one, two = _leaves(a.seen.drafter_config or {}), _leaves(b.seen.drafter_config or {})
+    return {key: (one.get(key), two.get(key)) for key in sorted(one.keys() | two.keys()) if one.get(key) != two.get(key)}
+
+
+def _leaves(config: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in list(config.items())[:1000]:
+        if isinstance(value, dict) and not prefix:
+            found.update(_leaves(value, f"{name}."))
+        else:
+            found[prefix + str(name)] = value
+    return found
+
+
+def _drafter(a: Evidence, b: Evidence) -> Finding | None:
+    if a.seen.drafter_config is None or b.seen.drafter_config is None:
+        return None
+    changed = drafter_differences(a, b)
+    told = [f"{key}: {_brief(one)} -> {_brief(two)}" for key, (one, two) in changed.items()]
+    if a.log.layers and b.log.layers and a.log.layers != b.log.layers:
+        told.append(f"layers captured: {list(a.log.layers)} -> {list(b.log.layers)}")
+    if not told:
+        return _make("serve.drafter_config", Status.PASS, "the drafters' configs are equal", None, "drafter")
+    return _make("serve.drafter_config", Status.WARN, f"the drafters differ: {'; '.join(told[:12])}", None, "drafter")
+
+
+def _brief(value: Any) -> str:
+    return "absent" if value is None else str(value)[:80]
 
 
 def _speed(a: Evidence, b: Evidence, name_a: str, name_b: str) -> Finding:

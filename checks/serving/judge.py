@@ -11,6 +11,10 @@ from checks.serving.shape import Shape
 from checks.serving.signs import LENGTH_FAIL, LENGTH_WARN, MIN_DRAFTS, MIN_PASSIVE_DRAFTS, Signs, length_ratio, signs_of
 
 
+HOPELESS = 1.5
+"""Acceptance length below which four and more drafts are wasted; the lowest public healthy run has 2.2."""
+
+
 def judge(e: Evidence) -> tuple[Finding, ...]:
     """All findings of a run, without the diagnosis."""
     signs = signs_of(e)
@@ -196,6 +200,8 @@ def acceptance(e: Evidence, signs: Signs) -> Finding | None:
     if signs.cut and not _cut_is_block(e):
         at = e.curve.cut_at if e.curve else None
         return finding(Status.FAIL, f"nothing is accepted from position {at} on", "drafter")
+    if signs.weak and (e.k or 0) >= 4 and seen.length < HOPELESS:
+        return finding(Status.FAIL, "far below any healthy run", "drafter")
     if signs.weak or signs.below_reference:
         return finding(Status.WARN, "weak, not dead", "drafter")
     return finding(Status.PASS)

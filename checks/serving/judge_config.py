@@ -96,8 +96,7 @@ def drafter_config(e: Evidence, signs: Signs) -> Finding | None:
         faults.append(f"trained for {d.target_layers} target layers, the target has {d.target_depth}")
     if e.settings.engine == "vllm" and d.windowed and older(e.settings.version, "0.25.0"):
         doubts.append(f"windowed layers, which vLLM {e.settings.version} runs full")
-    for name in ("mask_token_id", "vocab_size"):
-        faults = _once(faults, name)
+    faults = _once(faults, signs)
     if faults:
         return _make(
             "serve.drafter_config",
@@ -131,11 +130,14 @@ def drafter_config(e: Evidence, signs: Signs) -> Finding | None:
     )
 
 
-def _once(faults: list[str], name: str) -> list[str]:
-    """Mask and vocabulary may complain of one another; one sentence about the pair is enough."""
-    if sum("vocab" in fault for fault in faults) > 1 and name == "mask_token_id":
-        return [fault for fault in faults if not (fault.startswith(name) and "not below" in fault)]
-    return faults
+def _once(faults: list[str], signs: Signs) -> list[str]:
+    """Mask and vocabulary complain of one another; one sentence is enough. An engine that served knew the mask
+    token, so the vocabulary is too small; one that died met an id which nobody has."""
+    about = [fault for fault in faults if "vocab" in fault and "mask_token_id" in fault]
+    if len(about) < 2:
+        return faults
+    guilty = "mask_token_id" if signs.died else "vocab_size"
+    return [fault for fault in faults if fault not in about or fault.startswith(guilty)]
 
 
 def tensors(e: Evidence) -> Finding | None:

@@ -60,7 +60,7 @@ def mask_faults(e: Evidence) -> list[str]:
     elif d.mask in d.eos or d.mask in d.target_eos:
         found.append(f"mask_token_id {d.mask} is the end-of-text token, which the target emits")
     elif vocab is not None and d.mask >= vocab:
-        found.append(f"mask_token_id {d.mask} is not below the vocabulary of {vocab}")
+        found.append(f"mask_token_id {d.mask} is not below the vocab of {vocab}")
     return found
 
 
@@ -204,7 +204,7 @@ def eagle3_as_eagle(e: Evidence, s: Signs) -> Opinion:
 
 
 def layer_ids(e: Evidence, s: Signs) -> Opinion:
-    if not _layered(e):
+    if not _layered(e) or layer_faults(e):
         return SILENT
     wanted, used, d = expected_layers(e.drafter), e.log.layers, e.drafter
     depth = d.target_layers or d.target_depth
@@ -233,9 +233,10 @@ def layer_ids(e: Evidence, s: Signs) -> Opinion:
             )
         return unknown("the layers really captured are not in this record", ASK_LOG)
     if s.weak or s.shorter or s.below_reference:
-        return supported(
-            FITS, _off_family(e) or "wrong layer ids bend the whole curve down evenly, as here", ASK_LOG
-        )
+        off_family = _off_family(e)
+        if off_family:
+            return supported(FITS, off_family, ASK_LOG)
+        return supported(0.35, "wrong layer ids bend the whole curve down evenly, as here", ASK_LOG)
     return SILENT
 
 

@@ -68,21 +68,21 @@ def _falls_from_the_start(c: tuple[float, ...]) -> bool:
         return True
     if len(c) < 3:
         return False
-    return c[1] < 0.88 * c[0] and c[2] < 0.75 * c[1] and min(c[:4]) < 0.6 * c[0]
+    return c[1] < 0.92 * c[0] and c[2] < 0.85 * c[1] and min(c[1:4]) < 0.5 * c[0]
 
 
 def _cut_at(positions: tuple[float, ...], c: tuple[float, ...]) -> int | None:
-    """The first position whose whole tail is under a quarter of what the even part before it promises."""
+    """The first position whose whole tail is under a fifth of what the even part before it promises."""
     for at in range(2, len(positions)):
         reached = positions[at - 1]
-        if reached < 1.5 * SEEN:
+        if reached < SEEN:
             return None
         even = sum(c[1:at]) / (at - 1)
         if even < 0.4:
             return None
         left = len(positions) - at
         promised = reached * sum(even ** (step + 1) for step in range(left))
-        if sum(positions[at:]) <= 0.25 * promised:
+        if sum(positions[at:]) <= 0.2 * promised:
             return at
     return None
 
