@@ -21,6 +21,7 @@ from pyinfra.api.state import State, StateStage
 from provision import acts
 from provision.acts import service as service_acts
 from provision.acts import stack as stack_acts
+from provision.acts.voice import Voice
 from provision.plan import Item
 from provision.run.errors import ActFailed, Refused, RunError
 from provision.run.session import Session
@@ -107,7 +108,7 @@ def _act(session: Session, machine: Machine, item: Item) -> Callable[[State, Hos
         ticker = gevent.spawn(_tick, session, item)
         try:
             session.begin(machine, item)
-            acts.carry_out(host, item, session.say)
+            acts.carry_out(host, item, Voice(session.id, session.say))
         except (RunError, OSError) as error:
             problem = error if isinstance(error, RunError) else ActFailed(str(error))
             session.problems.append(problem)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from pyinfra.api.host import Host
 
 from provision.acts import shell
+from provision.acts.voice import Voice
 from provision.host import transport
 from provision.run.errors import ActFailed
 from provision.run.journal import now
@@ -53,7 +54,7 @@ exit 1
 """
 
 
-def base(host: Host, folders: Sequence[str], say: Callable[[str], None]) -> None:
+def base(host: Host, folders: Sequence[str], say: Voice) -> None:
     lines = [_BASE]
     for folder in folders:
         if folder.startswith("/var/cache/"):
@@ -65,15 +66,15 @@ def base(host: Host, folders: Sequence[str], say: Callable[[str], None]) -> None
     shell.run(host, "\n".join(lines), "making user and folders")
 
 
-def put_provcheck(host: Host, pyz: Shipped, say: Callable[[str], None]) -> None:
+def put_provcheck(host: Host, pyz: Shipped, say: Voice) -> None:
     shell.put_file(host, pyz.path, PYZ, mode="755")
 
 
-def put_uv(host: Host, uv: Shipped, say: Callable[[str], None]) -> None:
+def put_uv(host: Host, uv: Shipped, say: Voice) -> None:
     shell.put_file(host, uv.path, UV, mode="755", say=say)
 
 
-def build_engine(host: Host, build: EngineBuild, say: Callable[[str], None]) -> None:
+def build_engine(host: Host, build: EngineBuild, say: Voice) -> None:
     """Builds the environment, sees its module imported, and only then writes the marker that makes it count."""
     engine = build.engine
     source = ""
@@ -94,7 +95,7 @@ def build_engine(host: Host, build: EngineBuild, say: Callable[[str], None]) -> 
     shell.run(host, script, f"building {engine.path}", stdin=(json.dumps(marker) + "\n").encode())
 
 
-def _put_wheels(host: Host, build: EngineBuild, say: Callable[[str], None]) -> None:
+def _put_wheels(host: Host, build: EngineBuild, say: Voice) -> None:
     folder = build.engine.wheel_folder
     there = _digests(host, folder)
     for wheel in build.engine.wheels:
@@ -111,7 +112,7 @@ def _digests(host: Host, folder: str) -> dict[str, str]:
     return {path: digest for digest, path in pairs}
 
 
-def put_model(host: Host, model: DesiredModel, say: Callable[[str], None]) -> None:
+def put_model(host: Host, model: DesiredModel, say: Voice) -> None:
     """Copies what is not there yet into a staging folder, verifies all of it in the guest, then renames.
 
     Raises ActFailed when a file does not arrive as the manifest says.
@@ -149,7 +150,7 @@ def put_model(host: Host, model: DesiredModel, say: Callable[[str], None]) -> No
     shell.run(host, script, f"putting {model.directory} in place")
 
 
-def stage(host: Host, desired: DesiredService, say: Callable[[str], None]) -> None:
+def stage(host: Host, desired: DesiredService, say: Voice) -> None:
     """Writes unit, environment, key and record beside what runs; only a unit that verifies counts as staged."""
     checked = f"/etc/kpro/staged/.check/{desired.service.unit}"
     shell.run(

@@ -37,12 +37,7 @@ class Outcome:
     failed: tuple[str, ...]
     changed: tuple[str, ...]
     seconds: dict[str, float]
-
-    @property
-    def exit_code(self) -> int:
-        if self.problems:
-            return self.problems[0].exit_code
-        return 1 if self.failed else 0
+    exit_code: int
 
 
 class Run:
@@ -77,16 +72,14 @@ class Run:
             load_deploy_file(state, str(house("deploy.py", "_deploy.py")))
             state.set_stage(StateStage.Execute)
             run_ops(state)
-        failed = tuple(sorted(host.name for host in state.failed_hosts))
-        outcome = Outcome(
+        return Outcome(
             session.id,
             tuple(session.problems),
-            failed,
+            tuple(sorted(host.name for host in state.failed_hosts)),
             tuple(item.id for item in session.changed),
             callback.seconds,
+            session.exit_code,
         )
-        session.journal.write("end", failed=failed, changed=outcome.changed, exit=outcome.exit_code)
-        return outcome
 
 
 class Progress(BaseStateCallback):
@@ -100,7 +93,6 @@ class Progress(BaseStateCallback):
 
     def operation_host_start(self, state: State, host: Host, op_hash: str) -> None:  # type: ignore[override]
         self._started[host.name, op_hash] = time.monotonic(), len(self.session.changed)
-        self.session.journal.write("operation", host=host.name, name=self._name(state, op_hash))
 
     def operation_host_success(  # type: ignore[override]
         self, state: State, host: Host, op_hash: str, retry_count: int = 0
