@@ -31,7 +31,7 @@ ERRORS: tuple[ErrorRow, ...] = (
     ),
     ErrorRow(
         "fc_width",
-        re.compile(r"mat1 and mat2 shapes cannot be multiplied \((\d+)x(\d+) and (\d+)x(\d+)\)"),
+        re.compile(r"mat1 and mat2 shapes cannot be multiplied \((\d{1,9})x(\d{1,9}) and (\d{1,9})x(\d{1,9})\)"),
         "layer_count",
         "the captured layers do not add up to the width of the drafter's fc: an id beyond the last "
         "layer, a duplicate, or no ids at all",
@@ -40,8 +40,8 @@ ERRORS: tuple[ErrorRow, ...] = (
     ErrorRow(
         "vocab_width",
         re.compile(
-            r"shape mismatch: value tensor of shape \[(\d+), (\d+)\] cannot be broadcast to "
-            r"indexing result of shape \[(\d+), (\d+)\]"
+            r"shape mismatch: value tensor of shape \[(\d{1,9}), (\d{1,9})\] cannot be broadcast to "
+            r"indexing result of shape \[(\d{1,9}), (\d{1,9})\]"
         ),
         "vocab",
         "drafter and target disagree about the vocabulary",
@@ -49,7 +49,7 @@ ERRORS: tuple[ErrorRow, ...] = (
     ),
     ErrorRow(
         "aux_count",
-        re.compile(r"DFlash drafter expects (\d+) concatenated aux hidden features but received (\d+)"),
+        re.compile(r"DFlash drafter expects (\d{1,9}) concatenated aux hidden features but received (\d{1,9})"),
         "layer_count",
         "the target delivers another number of layers than the drafter was trained on",
         "vLLM 0.33.0 source",

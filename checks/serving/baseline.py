@@ -50,9 +50,7 @@ def from_json(data: dict[str, Any], name: str) -> Baseline:
     numbers: dict[str, float | None] = {}
     for key in ("length", "drafts", "tok_s", "ms_per_step", "prompt_tokens"):
         value = data.get(key)
-        if value is not None and (
-            isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1e12
-        ):
+        if value is not None and not _number(value):
             raise BadInput(
                 f"{name}: {key} is {str(value)[:40]!r}, no number of a run; save the baseline again"
             )
@@ -64,19 +62,17 @@ def from_json(data: dict[str, Any], name: str) -> Baseline:
         model=_text(data, "model"),
         method=_text(data, "method"),
         k=data["k"] if isinstance(data.get("k"), int) else None,
-        positions=tuple(
-            float(item) for item in data.get("positions") or () if isinstance(item, (int, float))
-        ),
+        positions=tuple(float(item) for item in _list(data, "positions") if _number(item)),
         by_concurrency={
             str(level): float(rate)
-            for level, rate in (data.get("by_concurrency") or {}).items()
-            if isinstance(rate, (int, float))
+            for level, rate in _object(data, "by_concurrency").items()
+            if _number(rate)
         },
-        layers=tuple(data["layers"]) if isinstance(data.get("layers"), list) else None,
-        cache_dirs=tuple(str(item) for item in data.get("cache_dirs") or ()),
+        layers=tuple(item for item in _list(data, "layers") if isinstance(item, int)) or None,
+        cache_dirs=tuple(str(item) for item in _list(data, "cache_dirs")),
         thinking=data["thinking"] if isinstance(data.get("thinking"), bool) else None,
         prompts=_text(data, "prompts"),
-        settings=data["settings"] if isinstance(data.get("settings"), dict) else {},
+        settings=_object(data, "settings"),
         **numbers,
     )
 
@@ -84,3 +80,17 @@ def from_json(data: dict[str, Any], name: str) -> Baseline:
 def _text(data: dict[str, Any], key: str) -> str | None:
     value = data.get(key)
     return value if isinstance(value, str) else None
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 1e12
+
+
+def _list(data: dict[str, Any], key: str) -> list[Any]:
+    value = data.get(key)
+    return value[:1024] if isinstance(value, list) else []
+
+
+def _object(data: dict[str, Any], key: str) -> dict[str, Any]:
+    value = data.get(key)
+    return value if isinstance(value, dict) else {}

@@ -48,7 +48,8 @@ def drafter_facts(
     target = target or {}
     text = target.get("text_config")
     target = {**target, **text} if isinstance(text, dict) else target
-    architectures = " ".join(str(name) for name in config.get("architectures") or [])
+    named = config.get("architectures")
+    architectures = " ".join(str(name) for name in named[:20]) if isinstance(named, list) else ""
     kinds = config.get("layer_types")
     return DrafterFacts(
         present=bool(config),
@@ -125,16 +126,17 @@ def _rope(config: dict[str, Any]) -> float | None:
     value = config.get("rope_theta")
     if value is None and isinstance(inner, dict):
         value = inner.get("rope_theta")
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1e15:
+        return None
+    return float(value)
 
 
 def _int(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 10**12 else None
 
 
 def _ints(value: Any) -> tuple[int, ...] | None:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return (value,)
-    if isinstance(value, list) and all(_int(item) is not None for item in value):
-        return tuple(value[:1024])
-    return None
+    items = value if isinstance(value, list) else [value]
+    if not 0 < len(items) <= 1024 or not all(_int(item) is not None for item in items):
+        return None
+    return tuple(items)

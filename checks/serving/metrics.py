@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from checks.data.metric_names import CACHE_INFO, METRICS, PER_POSITION, PREFIXES
 from checks.errors import BadInput
 
-MAX_BYTES = 8 * 1024 * 1024
+MAX_BYTES = 4 << 20
 MAX_SAMPLES = 20_000
 MAX_LINE = 16 * 1024
 MAX_VALUE = 1e15
@@ -64,7 +64,6 @@ def parse(text: str, where: str = "the metrics page") -> Page:
             " not read. Record it again with `curl URL/metrics`."
         )
     samples: list[Sample] = []
-    dialect = None
     for number, line in _wanted_lines(text):
         if len(line) > MAX_LINE:
             raise BadInput(
@@ -78,11 +77,11 @@ def parse(text: str, where: str = "the metrics page") -> Page:
             raise BadInput(
                 f"{where} has more than {MAX_SAMPLES} samples of the series read here; not a real engine's"
             )
-    for name, prefix in PREFIXES.items():
-        if any(line.startswith(prefix) for line in text.splitlines()):
-            dialect = name
-            break
-    return Page(dialect, tuple(samples))
+    return Page(_dialect(text), tuple(samples))
+
+
+def _dialect(text: str) -> str | None:
+    return next((name for name, prefix in PREFIXES.items() if text.startswith(prefix) or f"\n{prefix}" in text), None)
 
 
 def _wanted_lines(text: str) -> Iterator[tuple[int, str]]:

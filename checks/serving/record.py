@@ -54,7 +54,7 @@ def of_record(record: records.Record, where: str) -> Observation:
         drafter_config=_mapping(serve, "drafter_config", where),
         drafter_tensors=_mapping(serve, "drafter_tensors", where),
         target_config=_mapping(serve, "target_config", where),
-        window=_mapping(serve, "window", where),
+        window=_window(serve, where),
         passive=serve.get("passive") is True,
         host=record.host or "",
         taken=record.taken or "",
@@ -127,10 +127,32 @@ def read_log(path: Path) -> str:
 def read_object(path: Path, limit: int) -> dict[str, Any]:
     """A JSON object; a list of names counts as an object with empty values. Raises BadInput otherwise."""
     try:
-        data = json.loads(read_text(path, limit))
+        data = json.loads(read_text(path, limit), parse_constant=_refuse)
     except (ValueError, RecursionError) as error:
         raise BadInput(f"{path} is no JSON ({str(error)[:120]})") from None
     return _object(data, str(path)) or {}
+
+
+def _refuse(word: str) -> Any:
+    raise ValueError(f"{word} is no JSON")
+
+
+def _window(serve: Mapping[str, Any], where: str) -> dict[str, Any] | None:
+    """What the client measured, every part of the type that the judges rely on. Raises BadInput otherwise."""
+    window = _mapping(serve, "window", where)
+    for key, value in (window or {}).items():
+        if key in ("tok_s", "output", "kinds", "speculation") and not isinstance(value, dict):
+            raise BadInput(f"{where}: serve.window.{key} is {type(value).__name__}, not an object")
+        for inner in value.values() if isinstance(value, dict) else (value,):
+            if isinstance(inner, (int, float)) and not 0 <= inner < 1e12:
+                raise BadInput(f"{where}: serve.window.{key} holds a number that nobody measures")
+    for key in ("faults", "odd"):
+        if window and not isinstance((window.get("output") or {}).get(key, []), list):
+            raise BadInput(f"{where}: serve.window.output.{key} is no list")
+    histogram = ((window or {}).get("speculation") or {}).get("histogram", [])
+    if not isinstance(histogram, list) or len(histogram) > 512:
+        raise BadInput(f"{where}: serve.window.speculation.histogram is no list of a drafter's positions")
+    return window
 
 
 def _text(serve: Mapping[str, Any], key: str, where: str) -> str | None:

@@ -63,7 +63,7 @@ def settings_of(seen: Observation, log: LogFacts) -> Settings:
         if known:
             values[row.key] = value
     _finish(values, raw, engine, log)
-    return Settings(engine, str(version) if version else None, values)
+    return Settings(engine, str(version)[:60] if version else None, values)
 
 
 def _finish(values: dict[str, Any], raw: dict[str, Any], engine: str | None, log: LogFacts) -> None:
@@ -129,7 +129,8 @@ def _flat(data: Mapping[str, Any]) -> dict[str, Any]:
 
 def _of_process(proc: Mapping[str, Any]) -> dict[str, Any]:
     raw: dict[str, Any] = {}
-    words = [str(word) for word in proc.get("cmdline") or []][:2000]
+    cmdline = proc.get("cmdline")
+    words = [str(word) for word in cmdline[:2000]] if isinstance(cmdline, list) else []
     for index, word in enumerate(words):
         if not word.startswith("-"):
             continue
