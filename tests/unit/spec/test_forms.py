@@ -13,7 +13,10 @@ from pydantic import TypeAdapter, ValidationError
 from provision.forms import AbsolutePath, BdfText, Name, Port
 from provision.spec import Engine, Fleet, Gpu, Guest, Machine, Model, Service, Ssh
 
-NAME, PORT, BDF, PATH = (TypeAdapter(kind) for kind in (Name, Port, BdfText, AbsolutePath))
+NAME: TypeAdapter[str] = TypeAdapter(Name)
+PORT: TypeAdapter[int] = TypeAdapter(Port)
+BDF: TypeAdapter[str] = TypeAdapter(BdfText)
+PATH: TypeAdapter[str] = TypeAdapter(AbsolutePath)
 
 names = st.from_regex(r"\A[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\Z")
 

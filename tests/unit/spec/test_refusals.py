@@ -88,6 +88,8 @@ def test_the_valid_inventory_is_accepted(desk: Any) -> None:
             "machine.guests[0].gpus[1]",
             "already gpus[0]",
         ),
+        (("driver=Driver(", "gpu_count=1, driver=Driver("), "machine.gpu_count", "less than the 2 GPUs"),
+        (("driver=Driver(", "gpu_count='2', driver=Driver("), "machine.gpu_count", "whole number"),
         # two services on one port, of one name
         (("port=8001", "port=8000"), f"{SECOND}.port", "8000 is already the port of services[0] (first)"),
         (('name="second"', 'name="first"'), f"{SECOND}.name", "already services[0]"),
