@@ -9,6 +9,7 @@ import http.client
 import json
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,8 +49,7 @@ class Client:
     def page(self, path: str, seconds: float = 10.0) -> str | None:
         """The text under a path, None when the server has none. Raises NoAnswer when it cannot be asked."""
         try:
-            answer = self._send("GET", path, None, seconds)
-            with answer:
+            with self._send("GET", path, None, seconds) as answer:
                 body = answer.read(MAX_PAGE + 1)
         except (OSError, http.client.HTTPException) as error:
             raise NoAnswer(f"{self.server.shown}{path}: {error or type(error).__name__}") from None
@@ -99,8 +99,7 @@ class Client:
         found = Answer()
         first = last = 0.0
         try:
-            answer = self._send("POST", path, json.dumps(body).encode(), seconds)
-            with answer:
+            with self._send("POST", path, json.dumps(body).encode(), seconds) as answer:
                 if answer.status != 200:
                     said = answer.read(2000).decode("utf-8", "replace").strip()
                     raise _Refused(answer.status, f"{path}: {answer.status} {said[:200]}")
@@ -113,7 +112,10 @@ class Client:
         found.ttft, found.seconds = max(0.0, first - began) if first else 0.0, last - first
         return found
 
-    def _send(self, method: str, path: str, body: bytes | None, seconds: float) -> http.client.HTTPResponse:
+    @contextmanager
+    def _send(
+        self, method: str, path: str, body: bytes | None, seconds: float
+    ) -> Iterator[http.client.HTTPResponse]:
         kind = http.client.HTTPSConnection if self.server.scheme == "https" else http.client.HTTPConnection
         link = kind(self.server.host, self.server.port, timeout=seconds)
         headers = {"Content-Type": "application/json", "Connection": "close"}
@@ -121,10 +123,10 @@ class Client:
             headers["Authorization"] = f"Bearer {self.server.key}"
         try:
             link.request(method, self.server.path + path, body, headers)
-            return link.getresponse()
-        except BaseException:
+            with link.getresponse() as answer:
+                yield answer
+        finally:
             link.close()
-            raise
 
 
 class _Refused(Exception):

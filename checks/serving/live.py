@@ -171,8 +171,9 @@ def _self_description(client: Client, log: str | None) -> dict[str, Any]:
         if info := client.object(path):
             told["server_info"] = _scrubbed(info)
             break
-    version = client.object("/version").get("version")
-    if isinstance(version, str):
+    answer = client.object("/version")
+    version = answer.get("version")
+    if isinstance(version, str) and answer.get("engine", "vllm") == "vllm":
         told["version"] = version
         told["engine"] = "vllm"
     if "tp_size" in told.get("server_info", {}) or "internal_states" in told.get("server_info", {}):
