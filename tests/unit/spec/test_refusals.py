@@ -308,6 +308,33 @@ def test_a_spec_kept_in_a_variable_is_found_in_its_place(desk: Any) -> None:
     assert reason.endswith("(inventories/node1.py:5)")
 
 
+def test_a_changed_copy_is_told_with_its_place_too(desk: Any) -> None:
+    text = """
+from provision.spec import *
+_base = Machine(name="node1", ssh=Ssh(host="node1"))
+machine = _base.model_copy(update={"name": "node2", "reboot": "never"})
+metal, guests = machine.pyinfra_groups()
+"""
+    (reason,) = desk.reasons_of(text)
+    assert reason.startswith("machine.reboot: 'never' is unknown")
+    assert reason.endswith("(inventories/node1.py:4)")
+
+
+def test_specs_built_by_a_neighbour_are_placed_where_the_file_asks_for_them(desk: Any) -> None:
+    (desk.folder / "our_driver_pins.py").write_text(
+        "from provision.spec import *\ndef driver():\n    return Driver(version='580.159.04', route='nvdia')\n"
+    )
+    text = """
+from our_driver_pins import driver
+from provision.spec import *
+machine = Machine(name="node1", driver=driver())
+metal, guests = machine.pyinfra_groups()
+"""
+    (reason,) = desk.reasons_of(text)
+    assert reason.startswith("machine.driver.route: 'nvdia' is unknown: did you mean 'nvidia'?")
+    assert reason.endswith("(inventories/node1.py:4)")
+
+
 def test_a_machine_of_a_fleet_is_named_by_its_place(desk: Any) -> None:
     text = """
 from provision.spec import *

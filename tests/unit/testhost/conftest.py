@@ -49,15 +49,20 @@ def fast(model_folder: Path) -> Iterator[Standin]:
 
 
 @pytest.fixture(scope="session")
-def metrics_of() -> Callable[[Standin], dict[str, float]]:
-    """Every sample as ``name`` or ``name{value}``, without the labels that all samples share."""
+def parse() -> Callable[[str], dict[str, float]]:
+    """Every sample of a scrape as ``name`` or ``name{value}``, without the labels that all samples share."""
 
-    def read(standin: Standin) -> dict[str, float]:
+    def samples(text: str) -> dict[str, float]:
         found = {}
-        for family in text_string_to_metric_families(standin.get("/metrics").body.decode()):
+        for family in text_string_to_metric_families(text):
             for sample in family.samples:
                 own = [v for k, v in sorted(sample.labels.items()) if k not in ("engine", "model_name")]
                 found[sample.name + (f"{{{','.join(own)}}}" if own else "")] = sample.value
         return found
 
-    return read
+    return samples
+
+
+@pytest.fixture(scope="session")
+def metrics_of(parse: Callable[[str], dict[str, float]]) -> Callable[[Standin], dict[str, float]]:
+    return lambda standin: parse(standin.get("/metrics").body.decode())
