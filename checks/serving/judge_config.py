@@ -242,56 +242,43 @@ def graphs(e: Evidence) -> Finding | None:
 
 
 def all_reduce(e: Evidence) -> Finding | None:
+    """Custom all-reduce and NCCL's peer access over several GPUs: told when asked off, a warning when lost."""
     tp = e.settings.get("tp")
     if not isinstance(tp, int) or tp < 2:
         return None
-    if e.settings.get("custom_all_reduce") is False:
-        why = e.log.custom_allreduce_off or "switched off"
-        return _make(
-            "serve.all_reduce",
-            Status.WARN,
-            f"custom all-reduce is off over {tp} GPUs: {why}",
-            "transport",
-            "provcheck nccl",
-            "host",
-        )
-    return _make(
-        "serve.all_reduce",
-        Status.PASS,
-        f"custom all-reduce is not disabled over {tp} GPUs",
-        None,
-        None,
-        "host",
-    )
+    peer = e.settings.get("env.NCCL_P2P_DISABLE")
+    told = f"over {tp} GPUs" + (f", NCCL_P2P_DISABLE={peer}" if peer else "")
+    if e.settings.get("custom_all_reduce") is not False:
+        return _make("serve.all_reduce", Status.PASS, f"custom all-reduce is not disabled {told}", None, None, "host")
+    if e.log.custom_allreduce_off:
+        why = f"custom all-reduce is off {told}, and the engine took it off itself: {e.log.custom_allreduce_off}"
+        return _make("serve.all_reduce", Status.WARN, why, "transport", "provcheck nccl", "host")
+    return _make("serve.all_reduce", Status.PASS, f"custom all-reduce is off {told}, as asked", None, None, "host")
+
+
+_ASKED = ("method", "k", "tp", "cuda_graphs", "custom_all_reduce", "attention_backend", "kv_cache_dtype", "quantization")
 
 
 def wanted(e: Evidence) -> Finding | None:
-    """What the operator wants, setting by setting, against what runs."""
-    if not e.wanted:
-        return None
-    wrong, unseen = [], []
-    for key, value in e.wanted.items():
-        if key not in e.settings.values:
-            unseen.append(key)
-        elif str(e.settings.get(key)) != str(value):
-            wrong.append(f"{key} is {e.settings.get(key)}, wanted {value}")
+    """What the operator wants and what the command line asked for, setting by setting, against what runs."""
+    asked = {key: value for key, value in e.settings.asked.items() if key in _ASKED and value not in (None, "auto")}
+    wrong = [
+        f"{key} is {e.settings.get(key)}, {verb} {value}"
+        for verb, wishes in (("wanted", e.wanted), ("asked for", asked))
+        for key, value in wishes.items()
+        if key in e.settings.values and str(e.settings.get(key)).lower() != str(value).lower()
+    ]
     if wrong:
-        return _make(
-            "serve.settings",
-            Status.FAIL,
-            "; ".join(wrong),
-            "settings",
-            "start the service with the wanted settings",
-        )
+        fix = "start the service with the wanted settings, or see its log for why it took another"
+        return _make("serve.settings", Status.FAIL if e.wanted else Status.WARN, "; ".join(dict.fromkeys(wrong)), "settings", fix)
+    unseen = [key for key in e.wanted if key not in e.settings.values]
     if unseen:
-        return _make(
-            "serve.settings",
-            Status.UNKNOWN,
-            f"not knowable from this record: {', '.join(unseen)}",
-            None,
-            "give the log of the start",
-        )
-    return _make("serve.settings", Status.PASS, f"{len(e.wanted)} wanted settings are in effect", None, None)
+        told = f"not knowable from this record: {', '.join(unseen)}"
+        return _make("serve.settings", Status.UNKNOWN, told, None, "give the log of the start")
+    if not e.wanted and not asked:
+        return None
+    told = f"{len(e.wanted) + len(asked)} wanted or asked settings are in effect"
+    return _make("serve.settings", Status.PASS, told, None, None)
 
 
 def kernel(e: Evidence) -> Finding | None:

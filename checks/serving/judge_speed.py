@@ -10,7 +10,7 @@ from checks.serving.signs import SPEED_FAIL, SPEED_WARN, STEP_SLOW, Signs, speed
 
 
 def findings(e: Evidence, signs: Signs) -> list[Finding | None]:
-    return [speed(e), *at_concurrency(e), step(e, signs), against_off(e, signs)]
+    return [speed(e), at_once(e), step(e, signs), against_off(e, signs)]
 
 
 def speed(e: Evidence) -> Finding | None:
@@ -27,7 +27,7 @@ def speed(e: Evidence) -> Finding | None:
             None,
             ASK_BASELINE,
         )
-    status = Status.FAIL if ratio < SPEED_FAIL else Status.WARN if ratio < SPEED_WARN else Status.PASS
+    status = status_of(ratio)
     return _make(
         "serve.speed",
         status,
@@ -38,39 +38,28 @@ def speed(e: Evidence) -> Finding | None:
     )
 
 
-def at_concurrency(e: Evidence) -> list[Finding]:
+def at_once(e: Evidence) -> Finding | None:
+    """Decode speed of one request among several, each level against the baseline's own."""
     measured = e.window.get("tok_s")
-    found: list[Finding] = []
-    for level, rate in (measured if isinstance(measured, dict) else {}).items():
-        if level == "1" or not isinstance(rate, (int, float)):
+    rates = {level: rate for level, rate in (measured if isinstance(measured, dict) else {}).items() if level != "1"}
+    told: list[str] = []
+    worst = Status.SKIP
+    for level, rate in sorted(rates.items()):
+        if not isinstance(rate, (int, float)):
             continue
         base = e.baseline.by_concurrency.get(level) if e.baseline else None
-        told = f"{rate:.1f} tok/s per request at concurrency {level}"
-        if not base:
-            found.append(
-                _make(
-                    f"serve.speed_c{level}",
-                    Status.SKIP,
-                    f"{told}; no baseline for it",
-                    rate,
-                    None,
-                    ASK_BASELINE,
-                )
-            )
-            continue
-        ratio = rate / base
-        status = Status.FAIL if ratio < SPEED_FAIL else Status.WARN if ratio < SPEED_WARN else Status.PASS
-        found.append(
-            _make(
-                f"serve.speed_c{level}",
-                status,
-                f"{told}, baseline {base:.1f}: {ratio:.2f}x",
-                rate,
-                round(SPEED_FAIL * base, 2),
-                None,
-            )
-        )
-    return found
+        told.append(f"{rate:.1f} tok/s per request of {level} at once" + (f", baseline {base:.1f}" if base else ""))
+        if base:
+            worst = max(worst, status_of(rate / base), key=(Status.SKIP, Status.PASS, Status.WARN, Status.FAIL).index)
+    if not told:
+        return None
+    told += [] if worst is not Status.SKIP else ["no baseline for it"]
+    return _make("serve.speed_at_once", worst, "; ".join(told), None, None, ASK_BASELINE if worst is Status.SKIP else None)
+
+
+def status_of(ratio: float) -> Status:
+    """Decode speed over the baseline's: fail under 0.8, warn under 0.9."""
+    return Status.FAIL if ratio < SPEED_FAIL else Status.WARN if ratio < SPEED_WARN else Status.PASS
 
 
 def step(e: Evidence, signs: Signs) -> Finding | None:

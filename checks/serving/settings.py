@@ -23,11 +23,12 @@ _ALIASES = {"tp": "tp_size", "tp_size": "tp", "model_tag": "model"}
 @dataclass(frozen=True)
 class Settings:
     """``values`` holds canonical keys (:data:`checks.data.settings_map.SETTINGS`) that are known; a key that is
-    missing is not known, a value of None means "off" or "not set"."""
+    missing is not known, a value of None means "off" or "not set". ``asked`` holds what the command line asked for."""
 
     engine: str | None = None
     version: str | None = None
     values: dict[str, Any] = field(default_factory=dict)
+    asked: dict[str, Any] = field(default_factory=dict)
 
     def get(self, key: str) -> Any:
         return self.values.get(key)
@@ -48,6 +49,7 @@ def settings_of(seen: Observation, log: LogFacts) -> Settings:
     if isinstance(proc, dict):
         raw.update(_of_process(proc))
     raw.update(_flat(log.args))
+    asked = dict(raw)
     raw.update(log.config)
     raw.update(_of_server_info(info))
     engine = _engine(config, info, log, seen)
@@ -57,13 +59,18 @@ def settings_of(seen: Observation, log: LogFacts) -> Settings:
     for key, value in (("nccl", log.nccl), ("runner", log.runner)):
         if value:
             raw[key] = value
+    values = _canonical(raw, engine)
+    _finish(values, raw, engine, log)
+    return Settings(engine, str(version)[:60] if version else None, values, _canonical(asked, engine))
+
+
+def _canonical(raw: Mapping[str, Any], engine: str | None) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for row in SETTINGS:
         known, value = _read(row, engine, raw)
         if known:
             values[row.key] = value
-    _finish(values, raw, engine, log)
-    return Settings(engine, str(version)[:60] if version else None, values)
+    return values
 
 
 def _finish(values: dict[str, Any], raw: dict[str, Any], engine: str | None, log: LogFacts) -> None:

@@ -157,10 +157,10 @@ def test_several_at_once_are_measured_and_held_against_their_own_baseline(start:
     engine = start("--tok-s", "2000", acceptance=GOOD)
     code, report = serve(engine.url, "--concurrency", "4", "--save-baseline", good)
     assert code == 0
-    assert _statuses(report)["serve.speed_c4"] == "skip"
+    assert _statuses(report)["serve.speed_at_once"] == "skip"
     code, report = serve(engine.url, "--concurrency", "4", "--baseline", good)
-    assert _statuses(report)["serve.speed_c4"] in ("pass", "warn", "fail")
-    assert "baseline" in next(f["message"] for f in report["findings"] if f["id"] == "serve.speed_c4")
+    assert _statuses(report)["serve.speed_at_once"] in ("pass", "warn", "fail")
+    assert "baseline" in next(f["message"] for f in report["findings"] if f["id"] == "serve.speed_at_once")
 
 
 def test_the_running_process_is_read_from_proc(start: Start, serve: Serve, tmp_path: Path) -> None:
