@@ -31,7 +31,9 @@ ERRORS: tuple[ErrorRow, ...] = (
     ),
     ErrorRow(
         "fc_width",
-        re.compile(r"mat1 and mat2 shapes cannot be multiplied \((\d{1,9})x(\d{1,9}) and (\d{1,9})x(\d{1,9})\)"),
+        re.compile(
+            r"mat1 and mat2 shapes cannot be multiplied \((\d{1,9})x(\d{1,9}) and (\d{1,9})x(\d{1,9})\)"
+        ),
         "layer_count",
         "the captured layers do not add up to the width of the drafter's fc: an id beyond the last "
         "layer, a duplicate, or no ids at all",
@@ -49,7 +51,9 @@ ERRORS: tuple[ErrorRow, ...] = (
     ),
     ErrorRow(
         "aux_count",
-        re.compile(r"DFlash drafter expects (\d{1,9}) concatenated aux hidden features but received (\d{1,9})"),
+        re.compile(
+            r"DFlash drafter expects (\d{1,9}) concatenated aux hidden features but received (\d{1,9})"
+        ),
         "layer_count",
         "the target delivers another number of layers than the drafter was trained on",
         "vLLM 0.33.0 source",

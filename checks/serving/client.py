@@ -65,7 +65,9 @@ class Client:
             return {}
         return data if isinstance(data, dict) else {}
 
-    def chat(self, prompt: str, max_tokens: int, thinking: bool, seconds: float, *, sglang: bool = False) -> Answer:
+    def chat(
+        self, prompt: str, max_tokens: int, thinking: bool, seconds: float, *, sglang: bool = False
+    ) -> Answer:
         """One greedy streamed answer; a model without a chat template is asked as plain completion.
 
         Raises NoAnswer when the server refuses, breaks off or exceeds ``seconds``.
@@ -108,7 +110,9 @@ class Client:
                         last = time.monotonic()
                         first = first or last
         except (OSError, http.client.HTTPException, ValueError, RecursionError) as error:
-            raise NoAnswer(f"{self.server.shown}{path} broke off: {str(error)[:200] or type(error).__name__}") from None
+            raise NoAnswer(
+                f"{self.server.shown}{path} broke off: {str(error)[:200] or type(error).__name__}"
+            ) from None
         found.ttft, found.seconds = max(0.0, first - began) if first else 0.0, last - first
         return found
 
@@ -164,7 +168,9 @@ def _take(found: Answer, event: dict[str, Any]) -> bool:
             continue
         piece = choice.get("delta") or choice.get("message") or {}
         content = choice.get("text") or (piece.get("content") if isinstance(piece, dict) else None)
-        thought = (piece.get("reasoning_content") or piece.get("reasoning")) if isinstance(piece, dict) else None
+        thought = (
+            (piece.get("reasoning_content") or piece.get("reasoning")) if isinstance(piece, dict) else None
+        )
         if isinstance(content, str) and content:
             found.content, text = found.content + content, True
         if isinstance(thought, str) and thought:

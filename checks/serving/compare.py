@@ -16,6 +16,7 @@ from checks.serving.evidence import Evidence
 from checks.serving.judge import generates
 from checks.serving.signs import SPEED_FAIL, SPEED_WARN, signs_of
 
+
 @dataclass(frozen=True)
 class Difference:
     """One setting that differs, or is known of one service only. ``a`` and ``b`` are canonical values."""
@@ -56,7 +57,14 @@ def _applies(row: SettingRow, engine: str | None) -> bool:
 
 def compare(a: Evidence, b: Evidence, name_a: str, name_b: str) -> Report:
     """A is the one that is good, B the one in question; findings speak of B."""
-    found = [_answers(b), _speed(a, b, name_a, name_b), _length(a, b), _step(a, b), _drafter(a, b), *_settings(a, b)]
+    found = [
+        _answers(b),
+        _speed(a, b, name_a, name_b),
+        _length(a, b),
+        _step(a, b),
+        _drafter(a, b),
+        *_settings(a, b),
+    ]
     facts = {
         "a": {"name": name_a, **_numbers(a)},
         "b": {"name": name_b, **_numbers(b)},
@@ -78,7 +86,9 @@ def compare(a: Evidence, b: Evidence, name_a: str, name_b: str) -> Report:
         "diagnosis_b": as_facts(diagnose(b)),
     }
     live = a.seen.live or b.seen.live
-    return Report("compare", tuple(item for item in found if item is not None), "live" if live else "replayed", facts)
+    return Report(
+        "compare", tuple(item for item in found if item is not None), "live" if live else "replayed", facts
+    )
 
 
 def _numbers(e: Evidence) -> dict[str, Any]:
@@ -101,7 +111,11 @@ def _answers(b: Evidence) -> Finding | None:
 def drafter_differences(a: Evidence, b: Evidence) -> dict[str, tuple[Any, Any]]:
     """Fields of the drafters' configs that differ, nested ones as ``dflash_config.mask_token_id``."""
     one, two = _leaves(a.seen.drafter_config or {}), _leaves(b.seen.drafter_config or {})
-    return {key: (one.get(key), two.get(key)) for key in sorted(one.keys() | two.keys()) if one.get(key) != two.get(key)}
+    return {
+        key: (one.get(key), two.get(key))
+        for key in sorted(one.keys() | two.keys())
+        if one.get(key) != two.get(key)
+    }
 
 
 def _leaves(config: dict[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -123,7 +137,9 @@ def _drafter(a: Evidence, b: Evidence) -> Finding | None:
         told.append(f"layers captured: {list(a.log.layers)} -> {list(b.log.layers)}")
     if not told:
         return _make("serve.drafter_config", Status.PASS, "the drafters' configs are equal", None, "drafter")
-    return _make("serve.drafter_config", Status.WARN, f"the drafters differ: {'; '.join(told[:12])}", None, "drafter")
+    return _make(
+        "serve.drafter_config", Status.WARN, f"the drafters differ: {'; '.join(told[:12])}", None, "drafter"
+    )
 
 
 def _brief(value: Any) -> str:
@@ -133,11 +149,18 @@ def _brief(value: Any) -> str:
 def _speed(a: Evidence, b: Evidence, name_a: str, name_b: str) -> Finding:
     if a.speed is None or b.speed is None:
         lacking = name_a if a.speed is None else name_b
-        return _make("serve.speed", Status.UNKNOWN, f"no decode speed in {lacking}: nothing to compare", "measure both with provcheck serve --record")
+        return _make(
+            "serve.speed",
+            Status.UNKNOWN,
+            f"no decode speed in {lacking}: nothing to compare",
+            "measure both with provcheck serve --record",
+        )
     ratio = b.speed.tok_s / a.speed.tok_s
     status = Status.FAIL if ratio < SPEED_FAIL else Status.WARN if ratio < SPEED_WARN else Status.PASS
     told = f"{b.speed.tok_s:.1f} tok/s against {a.speed.tok_s:.1f}: {ratio:.2f}x"
-    return Finding("serve.speed", status, "engine", told, value=round(ratio, 3), limit=SPEED_FAIL, unit="x", owner="user")
+    return Finding(
+        "serve.speed", status, "engine", told, value=round(ratio, 3), limit=SPEED_FAIL, unit="x", owner="user"
+    )
 
 
 def _length(a: Evidence, b: Evidence) -> Finding | None:
@@ -150,10 +173,28 @@ def _length(a: Evidence, b: Evidence) -> Finding | None:
     ratio = b.acceptance.length / a.acceptance.length
     signs = diagnose(b).signs
     if signs.dead or signs.cliff or (signs.cut and not same):
-        return _make("serve.acceptance", Status.FAIL, f"{told}: {headline}", "provcheck serve --diagnose on the second", "drafter")
+        return _make(
+            "serve.acceptance",
+            Status.FAIL,
+            f"{told}: {headline}",
+            "provcheck serve --diagnose on the second",
+            "drafter",
+        )
     if same and ratio < SPEED_FAIL:
-        return _make("serve.acceptance", Status.FAIL, f"{told}, same method and draft length", "provcheck serve --diagnose on the second", "drafter")
-    return _make("serve.acceptance", Status.PASS, told + ("" if same else f" ({a.method} k={a.k}, {b.method} k={b.k})"), None, "drafter")
+        return _make(
+            "serve.acceptance",
+            Status.FAIL,
+            f"{told}, same method and draft length",
+            "provcheck serve --diagnose on the second",
+            "drafter",
+        )
+    return _make(
+        "serve.acceptance",
+        Status.PASS,
+        told + ("" if same else f" ({a.method} k={a.k}, {b.method} k={b.k})"),
+        None,
+        "drafter",
+    )
 
 
 def _step(a: Evidence, b: Evidence) -> Finding | None:
@@ -162,10 +203,17 @@ def _step(a: Evidence, b: Evidence) -> Finding | None:
     told = f"{b.speed.ms_per_step:.1f} ms per step against {a.speed.ms_per_step:.1f}"
     comparable = a.settings.engine == b.settings.engine and a.method == b.method and a.k == b.k
     if not comparable:
-        return _make("serve.step", Status.SKIP, f"{told}; of another engine or method, so told and not judged", None)
+        return _make(
+            "serve.step", Status.SKIP, f"{told}; of another engine or method, so told and not judged", None
+        )
     ratio = b.speed.ms_per_step / a.speed.ms_per_step
     status = Status.FAIL if ratio > 1.5 else Status.WARN if ratio > 1.25 else Status.PASS
-    return _make("serve.step", status, f"{told}: {ratio:.2f}x", "provcheck serve --diagnose on the second" if ratio > 1.25 else None)
+    return _make(
+        "serve.step",
+        status,
+        f"{told}: {ratio:.2f}x",
+        "provcheck serve --diagnose on the second" if ratio > 1.25 else None,
+    )
 
 
 def _settings(a: Evidence, b: Evidence) -> list[Finding]:
@@ -175,12 +223,26 @@ def _settings(a: Evidence, b: Evidence) -> list[Finding]:
     found: list[Finding] = []
     if heavy:
         told = "; ".join(f"{item.row.meaning}: {_show(item, 'a')} -> {_show(item, 'b')}" for item in heavy)
-        found.append(_make("serve.settings", Status.WARN, f"{len(heavy)} settings of weight differ: {told}", "; ".join(item.row.port for item in heavy[:4])))
+        found.append(
+            _make(
+                "serve.settings",
+                Status.WARN,
+                f"{len(heavy)} settings of weight differ: {told}",
+                "; ".join(item.row.port for item in heavy[:4]),
+            )
+        )
     elif ranked or a.settings.values:
         told = f"no setting of weight differs ({len(light)} others do)"
         found.append(_make("serve.settings", Status.PASS, told, None))
     else:
-        found.append(_make("serve.settings", Status.UNKNOWN, "neither service says how it is set up", "give logs of their starts"))
+        found.append(
+            _make(
+                "serve.settings",
+                Status.UNKNOWN,
+                "neither service says how it is set up",
+                "give logs of their starts",
+            )
+        )
     return found
 
 

@@ -26,9 +26,17 @@ A is the one that is good, B the one in question. A live side is measured, unles
 @click.argument("a")
 @click.argument("b")
 @click.option("--passive", is_flag=True, help="Read a live side's counters only; send nothing.")
-@click.option("--api-key-file", type=click.Path(dir_okay=False, path_type=Path), help="File with the key of a live side.")
-@click.option("--log-a", type=click.Path(dir_okay=False, path_type=Path), help="The engine's log of a live A.")
-@click.option("--log-b", type=click.Path(dir_okay=False, path_type=Path), help="The engine's log of a live B.")
+@click.option(
+    "--api-key-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File with the key of a live side.",
+)
+@click.option(
+    "--log-a", type=click.Path(dir_okay=False, path_type=Path), help="The engine's log of a live A."
+)
+@click.option(
+    "--log-b", type=click.Path(dir_okay=False, path_type=Path), help="The engine's log of a live B."
+)
 @report_options
 def compare(
     how: Presentation,
@@ -50,7 +58,11 @@ def compare(
 def _side(where: str, passive: bool, key: Path | None, log: Path | None) -> Evidence:
     if where.startswith(("http://", "https://")):
         plan = live.Plan(
-            url=where, passive=passive, key_file=key, log=log, progress=lambda line: click.echo(line, err=True)
+            url=where,
+            passive=passive,
+            key_file=key,
+            log=log,
+            progress=lambda line: click.echo(line, err=True),
         )
         return gather(live.observe(plan).observation)
     return gather(record.load(where))

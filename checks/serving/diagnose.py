@@ -10,7 +10,7 @@ from checks.data.causes import CAUSES, CauseRow
 from checks.data.references import reference_for
 from checks.serving.evidence import Evidence
 from checks.serving.opinion import ASK_OFF, Opinion, Stance
-from checks.serving.rules_engine import ACCEPTANCE_IS_COUNTED
+from checks.serving.rules_machine import ACCEPTANCE_IS_COUNTED
 from checks.serving.signs import Signs, signs_of, speed_ratio
 
 DETERMINED = 0.5

@@ -72,7 +72,8 @@ _LAYERS = re.compile(r"Using (auxiliary|Eagle3 auxiliary) layers from [\w ]+: [(
 _GRAPHS_ON = re.compile(r"Graph capturing finished|Capture (?:draft )?cuda graph end", re.I)
 _GRAPHS_OFF = re.compile(r"Cudagraph is disabled under eager mode|Skipping CUDA graph capture", re.I)
 _SPEC = re.compile(
-    r"SpecDecoding metrics: Mean acceptance length: (?P<length>\d{1,6}(?:\.\d{1,6})?),.*?Accepted: (?P<accepted>\d{1,12})"
+    r"SpecDecoding metrics: Mean acceptance length: (?P<length>\d{1,6}(?:\.\d{1,6})?),.*?Accepted:"
+    r" (?P<accepted>\d{1,12})"
     r" tokens, "
     r"Drafted: (?P<drafted>\d{1,12}) tokens(?:, Per-position acceptance rate: (?P<positions>[\d., ]+?))?(?:,"
     r" Avg|$)"
@@ -80,7 +81,9 @@ _SPEC = re.compile(
 _DECODE = re.compile(r"Decode batch.*?#running-req: (?P<running>\d{1,9})")
 _ACCEPT = re.compile(r"accept len: (?P<length>\d{1,6}(?:\.\d{1,6})?)")
 _GEN = re.compile(r"gen throughput \(token/s\): (?P<rate>\d{1,9}(?:\.\d{1,6})?)")
-_VLLM_RATE = re.compile(r"Avg generation throughput: (?P<rate>\d{1,9}(?:\.\d{1,6})?) tokens/s, Running: 1 reqs")
+_VLLM_RATE = re.compile(
+    r"Avg generation throughput: (?P<rate>\d{1,9}(?:\.\d{1,6})?) tokens/s, Running: 1 reqs"
+)
 _XID = re.compile(r"NVRM: Xid .*?: (\d+), pid=.*?name=([^,]+)")
 
 
@@ -173,7 +176,9 @@ def _running(facts: LogFacts, line: str, statistics: list[SpecLine], throughputs
     if '"POST /v1/' in line and " 500" in line:
         facts.request_failed = True
     if match := _SPEC.search(line):
-        positions = tuple(float(part) for part in re.findall(r"\d{1,3}\.\d{1,6}", match["positions"] or "")[:512])
+        positions = tuple(
+            float(part) for part in re.findall(r"\d{1,3}\.\d{1,6}", match["positions"] or "")[:512]
+        )
         statistics.append(
             SpecLine(float(match["length"]), float(match["accepted"]), float(match["drafted"]), positions)
         )

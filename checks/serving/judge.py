@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from checks.model import Finding, Status
-from checks.serving import judge_config, judge_speed
+from checks.serving import judge_config, judge_drafter, judge_speed
 from checks.serving.diagnose import Diagnosis
 from checks.serving.evidence import Evidence, prompts_of
 from checks.serving.opinion import ASK_BASELINE, ASK_LOG
 from checks.serving.shape import Shape
-from checks.serving.signs import LENGTH_FAIL, LENGTH_WARN, MIN_DRAFTS, MIN_PASSIVE_DRAFTS, Signs, length_ratio, signs_of
-
+from checks.serving.signs import (
+    LENGTH_FAIL,
+    LENGTH_WARN,
+    MIN_DRAFTS,
+    MIN_PASSIVE_DRAFTS,
+    Signs,
+    length_ratio,
+    signs_of,
+)
 
 HOPELESS = 1.5
 """Acceptance length below which four and more drafts are wasted; the lowest public healthy run has 2.2."""
@@ -18,8 +25,16 @@ HOPELESS = 1.5
 def judge(e: Evidence) -> tuple[Finding, ...]:
     """All findings of a run, without the diagnosis."""
     signs = signs_of(e)
-    found = [generates(e, signs), output(e), traffic(e), speculation(e), acceptance(e, signs), against_baseline(e, signs)]
-    found += judge_config.findings(e, signs)
+    found = [
+        generates(e, signs),
+        output(e),
+        traffic(e),
+        speculation(e),
+        acceptance(e, signs),
+        against_baseline(e, signs),
+    ]
+    found += judge_drafter.findings(e, signs)
+    found += judge_config.findings(e)
     found += judge_speed.findings(e, signs)
     return tuple(finding for finding in found if finding is not None)
 
@@ -82,7 +97,10 @@ def output(e: Evidence) -> Finding | None:
         odd.append(f"thinking was asked to be off, and {reasoning} characters of reasoning came")
     told = f"{e.window['requests']} answers, {content} characters of content, {reasoning} of reasoning"
     if bad:
-        fix = "look at the answers, the chat template, the quantisation and the weights; numbers mean nothing before"
+        fix = (
+            "look at the answers, the chat template, the quantisation and the weights; numbers mean nothing"
+            " before"
+        )
         return _finding("serve.output", Status.FAIL, f"{told}: {'; '.join(bad + odd)}", owner="user", fix=fix)
     if odd:
         return _finding("serve.output", Status.WARN, f"{told}: {'; '.join(odd)}", owner="user")
@@ -95,7 +113,9 @@ def traffic(e: Evidence) -> Finding | None:
         return None
     if e.window["foreign_traffic"]:
         return _finding(
-            "serve.window", Status.WARN, "others were served during the measurement: its counts and speed are mixed", 
+            "serve.window",
+            Status.WARN,
+            "others were served during the measurement: its counts and speed are mixed",
             fix="measure again when the service is idle",
         )
     return _finding("serve.window", Status.PASS, "the measured window was ours alone")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from checks.model import Finding, Status
-from checks.serving.evidence import SEQUENTIAL, Evidence
+from checks.serving.evidence import Evidence
+from checks.serving.measured import SEQUENTIAL
 from checks.serving.opinion import ASK_BASELINE, ASK_OFF, Stance
 from checks.serving.rules_engine import draft_cost
 from checks.serving.signs import SPEED_FAIL, SPEED_WARN, STEP_SLOW, Signs, speed_ratio
@@ -41,20 +42,35 @@ def speed(e: Evidence) -> Finding | None:
 def at_once(e: Evidence) -> Finding | None:
     """Decode speed of one request among several, each level against the baseline's own."""
     measured = e.window.get("tok_s")
-    rates = {level: rate for level, rate in (measured if isinstance(measured, dict) else {}).items() if level != "1"}
+    rates = {
+        level: rate
+        for level, rate in (measured if isinstance(measured, dict) else {}).items()
+        if level != "1"
+    }
     told: list[str] = []
     worst = Status.SKIP
     for level, rate in sorted(rates.items()):
         if not isinstance(rate, (int, float)):
             continue
         base = e.baseline.by_concurrency.get(level) if e.baseline else None
-        told.append(f"{rate:.1f} tok/s per request of {level} at once" + (f", baseline {base:.1f}" if base else ""))
+        told.append(
+            f"{rate:.1f} tok/s per request of {level} at once" + (f", baseline {base:.1f}" if base else "")
+        )
         if base:
-            worst = max(worst, status_of(rate / base), key=(Status.SKIP, Status.PASS, Status.WARN, Status.FAIL).index)
+            worst = max(
+                worst, status_of(rate / base), key=(Status.SKIP, Status.PASS, Status.WARN, Status.FAIL).index
+            )
     if not told:
         return None
     told += [] if worst is not Status.SKIP else ["no baseline for it"]
-    return _make("serve.speed_at_once", worst, "; ".join(told), None, None, ASK_BASELINE if worst is Status.SKIP else None)
+    return _make(
+        "serve.speed_at_once",
+        worst,
+        "; ".join(told),
+        None,
+        None,
+        ASK_BASELINE if worst is Status.SKIP else None,
+    )
 
 
 def status_of(ratio: float) -> Status:

@@ -103,19 +103,38 @@ def _active(client: Client, seen: Observation, plan: Plan) -> Seen:
         return Seen(seen, (_unreachable(result.why),))
     if code != 0:
         finding = Finding(
-            "serve.ready", Status.FAIL, "engine", f"the server is there and generates nothing: {result.why}",
-            fix="read its log; `provcheck serve --log FILE --diagnose` names what it says", owner="user",
-        )  # fmt: skip
+            "serve.ready",
+            Status.FAIL,
+            "engine",
+            f"the server is there and generates nothing: {result.why}",
+            fix="read its log; `provcheck serve --log FILE --diagnose` names what it says",
+            owner="user",
+        )
         return Seen(seen, (finding,))
-    ready = Finding("serve.ready", Status.PASS, "engine", f"generated {result.tokens} tokens after {result.seconds:.1f} s")
+    ready = Finding(
+        "serve.ready", Status.PASS, "engine", f"generated {result.tokens} tokens after {result.seconds:.1f} s"
+    )
     sglang = settings_of(seen, parse_log((seen.log or "").splitlines())).engine == "sglang"
     measured = window.measure(
-        client, seconds=plan.seconds, thinking=plan.thinking, levels=plan.levels, sglang=sglang, progress=plan.progress
+        client,
+        seconds=plan.seconds,
+        thinking=plan.thinking,
+        levels=plan.levels,
+        sglang=sglang,
+        progress=plan.progress,
     )
     seen = replace(seen, before=measured.before, after=measured.after, window=measured.told)
     findings = [ready]
     if measured.failure:
-        findings.append(Finding("serve.window", Status.FAIL, "engine", f"the measurement broke off: {measured.failure}", owner="user"))
+        findings.append(
+            Finding(
+                "serve.window",
+                Status.FAIL,
+                "engine",
+                f"the measurement broke off: {measured.failure}",
+                owner="user",
+            )
+        )
     if measured.after is None:
         findings.append(_no_metrics())
     return Seen(seen, tuple(findings))
@@ -134,7 +153,11 @@ def with_files(seen: Observation, drafter: Path | None, target: Path | None) -> 
 
 
 def _folder(name: Any) -> Path | None:
-    return Path(name) if isinstance(name, str) and name.startswith("/") and Path(name, "config.json").is_file() else None
+    return (
+        Path(name)
+        if isinstance(name, str) and name.startswith("/") and Path(name, "config.json").is_file()
+        else None
+    )
 
 
 def _config(folder: Path) -> dict[str, Any] | None:
@@ -159,7 +182,11 @@ def _log(plan: Plan) -> str | None:
 def redacted(text: str) -> str:
     """A text without the keys that engines print among their arguments or in their command line."""
     text = re.sub(r"(--[a-z-]*(?:api-?key|token|secret|password)[ =]+)[^\s'\"]+", r"\1***", text, flags=re.I)
-    return re.sub(r"(['\"]?(?:api_key|admin_api_key|hf_token)['\"]?\s*[=:]\s*)(\[[^\]]*\]|'[^']*'|\"[^\"]*\"|[^\s,)}]+)", r"\1'***'", text)
+    return re.sub(
+        r"(['\"]?(?:api_key|admin_api_key|hf_token)['\"]?\s*[=:]\s*)(\[[^\]]*\]|'[^']*'|\"[^\"]*\"|[^\s,)}]+)",
+        r"\1'***'",
+        text,
+    )
 
 
 def _self_description(client: Client, log: str | None) -> dict[str, Any]:
@@ -186,7 +213,9 @@ def _self_description(client: Client, log: str | None) -> dict[str, Any]:
 def _scrubbed(data: Any, depth: int = 0) -> Any:
     if isinstance(data, dict):
         return {
-            name: "***" if isinstance(value, str) and _SECRET.search(str(name)) else _scrubbed(value, depth + 1)
+            name: (
+                "***" if isinstance(value, str) and _SECRET.search(str(name)) else _scrubbed(value, depth + 1)
+            )
             for name, value in data.items()
             if depth < 6
         }
@@ -196,11 +225,21 @@ def _scrubbed(data: Any, depth: int = 0) -> Any:
 
 
 def _unreachable(why: str) -> Finding:
-    return Finding("serve.ready", Status.UNKNOWN, "engine", f"nothing to check: {why}", fix="start the service, or correct the address")
+    return Finding(
+        "serve.ready",
+        Status.UNKNOWN,
+        "engine",
+        f"nothing to check: {why}",
+        fix="start the service, or correct the address",
+    )
 
 
 def _no_metrics() -> Finding:
     return Finding(
-        "serve.metrics", Status.UNKNOWN, "engine", "the server has no /metrics page, so acceptance cannot be counted",
-        fix="SGLang: --enable-metrics; vLLM: leave --disable-log-stats out", owner="user",
-    )  # fmt: skip
+        "serve.metrics",
+        Status.UNKNOWN,
+        "engine",
+        "the server has no /metrics page, so acceptance cannot be counted",
+        fix="SGLang: --enable-metrics; vLLM: leave --disable-log-stats out",
+        owner="user",
+    )

@@ -81,7 +81,9 @@ def parse(text: str, where: str = "the metrics page") -> Page:
 
 
 def _dialect(text: str) -> str | None:
-    return next((name for name, prefix in PREFIXES.items() if text.startswith(prefix) or f"\n{prefix}" in text), None)
+    return next(
+        (name for name, prefix in PREFIXES.items() if text.startswith(prefix) or f"\n{prefix}" in text), None
+    )
 
 
 def _wanted_lines(text: str) -> Iterator[tuple[int, str]]:

@@ -48,7 +48,7 @@ SILENT = Opinion(Stance.SILENT)
 
 
 def older(version: str | None, limit: str) -> bool | None:
-    """Whether an engine's release lies before another; None when it is unknown. Suffixes (rc, post, dev) do not count."""
+    """Whether an engine's release lies before another; None when unknown. Suffixes (rc, post, dev) do not count."""
     release = re.match(r"v?(\d{1,6}(?:\.\d{1,6})+)", version or "")
     if release is None:
         return None

@@ -25,7 +25,8 @@ def look(content: str, reasoning: str) -> Look:
     return Look(
         empty=not text.strip(),
         loop=_loop(tail) if len(words) >= MIN_WORDS else _loop_of_characters(text),
-        one_word=len(words) >= MIN_WORDS and max(words.count(word) for word in set(words[:400])) > 0.9 * len(words),
+        one_word=len(words) >= MIN_WORDS
+        and max(words.count(word) for word in set(words[:400])) > 0.9 * len(words),
         unreadable=_unreadable(text),
         leaked_thinking="<think>" in content or "</think>" in content,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ def listener(port: int, proc: Path = Path("/proc")) -> int | None:
         return None
     for folder in sorted(proc.glob("[0-9]*"), key=lambda path: int(path.name)):
         try:
-            links = [os.readlink(entry) for entry in (folder / "fd").iterdir()]
+            links = [str(entry.readlink()) for entry in (folder / "fd").iterdir()]
         except OSError:
             continue
         if any(link[8:-1] in inodes for link in links if link.startswith("socket:[")):

@@ -35,24 +35,58 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 
 @click.command(epilog=_EPILOG)
 @click.argument("url", required=False)
-@click.option("--baseline", "baselines", multiple=True, metavar="FILE", help="What to hold it against; may be given twice (on, off).")
+@click.option(
+    "--baseline",
+    "baselines",
+    multiple=True,
+    metavar="FILE",
+    help="What to hold it against; may be given twice (on, off).",
+)
 @click.option("--save-baseline", type=_FILE, help="Keep the numbers of this run as a baseline.")
-@click.option("--wanted", type=_FILE, help="JSON object of settings that must be in effect, like {\"tp\": 2, \"k\": 15}.")
+@click.option(
+    "--wanted", type=_FILE, help='JSON object of settings that must be in effect, like {"tp": 2, "k": 15}.'
+)
 @click.option("--diagnose", is_flag=True, help="Rank the causes and say why the others are out.")
 @click.option("--passive", is_flag=True, help="Read the live counters only; send nothing.")
 @click.option("--since", metavar="FILE", help="With --passive: count from this earlier record on.")
-@click.option("--record", "record_to", type=_FILE, help="Keep the evidence in this file (provcheck-record/1).")
+@click.option(
+    "--record", "record_to", type=_FILE, help="Keep the evidence in this file (provcheck-record/1)."
+)
 @click.option("--replay", metavar="FILE", help="Judge this record (or prefix) instead of a running service.")
 @click.option("--log", type=_FILE, help="The engine's log; of a long one the head and the tail are read.")
 @click.option("--unit", metavar="NAME", help="Read the log of this systemd unit instead, since boot.")
-@click.option("--drafter", type=click.Path(path_type=Path), help="The drafter's folder, when the log does not name it.")
-@click.option("--target", type=click.Path(path_type=Path), help="The target's folder, to compare rope and vocabulary.")
+@click.option(
+    "--drafter", type=click.Path(path_type=Path), help="The drafter's folder, when the log does not name it."
+)
+@click.option(
+    "--target", type=click.Path(path_type=Path), help="The target's folder, to compare rope and vocabulary."
+)
 @click.option("--model", metavar="NAME", help="The served name; the first one served unless given.")
 @click.option("--api-key-file", type=_FILE, help="File with the key, one line.")
-@click.option("--thinking", type=click.Choice(["on", "off"]), default="off", show_default=True, help="Thinking mode of the prompts.")
-@click.option("--concurrency", metavar="LIST", default="", help="Measure speed also with so many at once, like 4,16.")
-@click.option("--seconds", type=click.FloatRange(1, 3600), default=120.0, show_default=True, help="Limit of the measured window.")
-@click.option("--wait", type=click.FloatRange(0, 86400), default=10.0, show_default=True, help="Seconds to wait for a first token.")
+@click.option(
+    "--thinking",
+    type=click.Choice(["on", "off"]),
+    default="off",
+    show_default=True,
+    help="Thinking mode of the prompts.",
+)
+@click.option(
+    "--concurrency", metavar="LIST", default="", help="Measure speed also with so many at once, like 4,16."
+)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(1, 3600),
+    default=120.0,
+    show_default=True,
+    help="Limit of the measured window.",
+)
+@click.option(
+    "--wait",
+    type=click.FloatRange(0, 86400),
+    default=10.0,
+    show_default=True,
+    help="Seconds to wait for a first token.",
+)
 @report_options
 def serve(how: Presentation, url: str | None, **options: Any) -> int:
     """Is the served model really generating, as configured, and as fast as it should?
@@ -66,15 +100,20 @@ def serve(how: Presentation, url: str | None, **options: Any) -> int:
     if options["replay"]:
         seen = live.Seen(record.load(options["replay"]))
         if options["drafter"] or options["target"]:
-            seen = replace(seen, observation=live.with_files(seen.observation, options["drafter"], options["target"]))
+            seen = replace(
+                seen, observation=live.with_files(seen.observation, options["drafter"], options["target"])
+            )
     else:
         seen = live.observe(_plan(url or "", options))
     if options["record_to"]:
         write_whole(options["record_to"], record.to_record(seen.observation).dump())
     if options["save_baseline"]:
-        saved.save(options["save_baseline"], baseline_of(gather(seen.observation), ""), seen.observation.taken)
+        saved.save(
+            options["save_baseline"], baseline_of(gather(seen.observation), ""), seen.observation.taken
+        )
     return finish(
-        report(seen.observation, baselines, wanted, with_diagnosis=options["diagnose"], extra=seen.findings), how
+        report(seen.observation, baselines, wanted, with_diagnosis=options["diagnose"], extra=seen.findings),
+        how,
     )
 
 
@@ -83,9 +122,13 @@ def _refuse_contradictions(how: Presentation, url: str | None, options: dict[str
     if (url is None) == (replay is None):
         raise BadInput("give either the address of a server, like http://127.0.0.1:8000, or --replay FILE")
     if replay and (options["record_to"] or options["passive"] or options["log"] or options["unit"]):
-        raise BadInput("--replay judges a record that is there: --record, --passive, --log and --unit do not go with it")
+        raise BadInput(
+            "--replay judges a record that is there: --record, --passive, --log and --unit do not go with it"
+        )
     if how.host is not None:
-        raise BadInput("--host does not go with serve: give the server's address, or record there and --replay here")
+        raise BadInput(
+            "--host does not go with serve: give the server's address, or record there and --replay here"
+        )
     if options["since"] and not options["passive"]:
         raise BadInput("--since goes with --passive: an active measurement has a window of its own")
     if options["log"] and options["unit"]:
@@ -115,5 +158,7 @@ def _plan(url: str, options: dict[str, Any]) -> live.Plan:
 def _levels(text: str) -> tuple[int, ...]:
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if not all(part.isdecimal() and 1 < int(part) <= 64 for part in parts):
-        raise BadInput(f"--concurrency {text!r}: give numbers from 2 to 64, like 4,16; one at a time is always measured")
+        raise BadInput(
+            f"--concurrency {text!r}: give numbers from 2 to 64, like 4,16; one at a time is always measured"
+        )
     return tuple(int(part) for part in parts)

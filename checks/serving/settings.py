@@ -23,7 +23,8 @@ _ALIASES = {"tp": "tp_size", "tp_size": "tp", "model_tag": "model"}
 @dataclass(frozen=True)
 class Settings:
     """``values`` holds canonical keys (:data:`checks.data.settings_map.SETTINGS`) that are known; a key that is
-    missing is not known, a value of None means "off" or "not set". ``asked`` holds what the command line asked for."""
+    missing is not known, a value of None means "off" or "not set". ``asked`` holds what the command line asked for.
+    """
 
     engine: str | None = None
     version: str | None = None

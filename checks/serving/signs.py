@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from checks.data.references import reference_for
 from checks.serving.evidence import Evidence
+from checks.serving.measured import SEQUENTIAL
 from checks.serving.shape import DEAD_BELOW, Shape, is_weak
 
 MIN_DRAFTS = 200
@@ -98,7 +99,13 @@ def signs_of(e: Evidence) -> Signs:
 def length_ratio(e: Evidence) -> float | None:
     """Acceptance length against the baseline's, of one method and draft length only."""
     base = e.baseline
-    if base is None or not base.length or e.acceptance is None or base.method != e.method or not e.same_prompts:
+    if (
+        base is None
+        or not base.length
+        or e.acceptance is None
+        or base.method != e.method
+        or not e.same_prompts
+    ):
         return None
     if base.k is not None and e.k is not None and base.k != e.k:
         return None
@@ -127,8 +134,6 @@ def _slow(e: Evidence) -> bool:
 def _impossible_break_even(e: Evidence) -> bool:
     """A parallel drafter whose step costs more than k+1 plain tokens: no acceptance could ever pay for that, and one
     extra pass of a small drafter cannot cost it either."""
-    from checks.serving.evidence import SEQUENTIAL
-
     if e.break_even is None or e.k is None or e.method in SEQUENTIAL:
         return False
     return e.k >= 3 and e.break_even > e.k + 1

@@ -82,7 +82,9 @@ def _sequential(
         left = end - time.monotonic()
         if left <= 0:
             return
-        tally.answers.append((kind, client.chat(text, prompts.MAX_TOKENS, thinking, max(30.0, left), sglang=sglang)))
+        tally.answers.append(
+            (kind, client.chat(text, prompts.MAX_TOKENS, thinking, max(30.0, left), sglang=sglang))
+        )
         turn += 1
         now = _counts(_page(client))
         if now is not None and last is not None:
@@ -102,14 +104,20 @@ def _enough(drafts: float | None, tally: _Tally) -> bool:
     verified = sum(int(answer.spec.get("spec_verify_ct") or 0) for _, answer in tally.answers)
     if verified:
         return verified >= MIN_DRAFTS
-    return sum(answer.tokens or 0 for _, answer in tally.answers) >= 4 * prompts.MAX_TOKENS or len(tally.answers) >= 12
+    return (
+        sum(answer.tokens or 0 for _, answer in tally.answers) >= 4 * prompts.MAX_TOKENS
+        or len(tally.answers) >= 12
+    )
 
 
 def _at_once(client: Client, level: int, thinking: bool, seconds: float, sglang: bool) -> float | None:
     """Mean decode tokens/s per request with ``level`` running; None when one of them failed."""
     texts = [(prompts.CODE + prompts.PROSE)[index % 12] for index in range(level)]
     with ThreadPoolExecutor(level) as pool:
-        jobs = [pool.submit(client.chat, text, prompts.MAX_TOKENS, thinking, seconds, sglang=sglang) for text in texts]
+        jobs = [
+            pool.submit(client.chat, text, prompts.MAX_TOKENS, thinking, seconds, sglang=sglang)
+            for text in texts
+        ]
         try:
             answers = [job.result() for job in jobs]
         except NoAnswer:
@@ -127,7 +135,11 @@ def decode_rate(answers: list[Answer]) -> float | None:
 
 def _told(tally: _Tally, thinking: bool) -> dict[str, Any]:
     answers = [answer for _, answer in tally.answers]
-    bad, odd = output.faults([output.look(answer.content, answer.reasoning) for answer in answers]) if answers else ([], [])
+    bad, odd = (
+        output.faults([output.look(answer.content, answer.reasoning) for answer in answers])
+        if answers
+        else ([], [])
+    )
     rate = decode_rate(answers)
     told: dict[str, Any] = {
         "prompts": "shipped",
@@ -187,7 +199,11 @@ def _settled(client: Client, before: str | None, tally: _Tally) -> str | None:
     page = _page(client)
     for _ in range(15):
         first, now = _counts(before), _counts(page)
-        if first is None or now is None or (now.generation_tokens or 0) - (first.generation_tokens or 0) >= own:
+        if (
+            first is None
+            or now is None
+            or (now.generation_tokens or 0) - (first.generation_tokens or 0) >= own
+        ):
             break
         time.sleep(0.2)
         page = _page(client)

@@ -34,7 +34,12 @@ def test_each_cause_has_a_case_that_fires_it_and_one_that_does_not(made: ModuleT
     cases = {case.name: case for case in made.CASES}
     for row in CAUSES:
         ranked = [
-            {cause["id"] for cause in report(case.seen, case.baselines, with_diagnosis=True).facts["diagnosis"]["causes"]}
+            {
+                cause["id"]
+                for cause in report(case.seen, case.baselines, with_diagnosis=True).facts["diagnosis"][
+                    "causes"
+                ]
+            }
             for case in (cases[row.fires], cases[row.silent])
         ]
         assert row.id in ranked[0], f"{row.id} does not fire on {row.fires}"

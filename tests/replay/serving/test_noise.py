@@ -15,7 +15,17 @@ from checks.serving.evidence import gather
 from checks.serving.report import report
 from checks.serving.shape import Shape, shape_of
 
-SCALED = ("right", "mask_unused", "theta_missing", "theta_1e5", "k15", "missing_fc", "ids_ends", "thread_window", "healthy_mtp")
+SCALED = (
+    "right",
+    "mask_unused",
+    "theta_missing",
+    "theta_1e5",
+    "k15",
+    "missing_fc",
+    "ids_ends",
+    "thread_window",
+    "healthy_mtp",
+)
 
 
 def _times(page: str, factor: int) -> str:
@@ -30,20 +40,32 @@ def _times(page: str, factor: int) -> str:
 def test_more_of_the_same_traffic_never_changes_the_verdict(made: ModuleType, name: str, factor: int) -> None:
     case = next(case for case in made.CASES if case.name == name)
     once = report(case.seen, case.baselines, with_diagnosis=True)
-    often = report(replace(case.seen, after=_times(case.seen.after, factor)), case.baselines, with_diagnosis=True)
+    often = report(
+        replace(case.seen, after=_times(case.seen.after, factor)), case.baselines, with_diagnosis=True
+    )
     assert often.verdict is once.verdict
-    ranks = [[(cause["id"], cause["rank"]) for cause in found.facts["diagnosis"]["causes"]] for found in (once, often)]
+    ranks = [
+        [(cause["id"], cause["rank"]) for cause in found.facts["diagnosis"]["causes"]]
+        for found in (once, often)
+    ]
     assert ranks[0] == ranks[1]
 
 
 @given(name=st.sampled_from(SCALED), start=st.integers(0, 10**7))
-def test_a_window_between_two_scrapes_is_judged_as_the_same_counts_since_start(made: ModuleType, name: str, start: int) -> None:
+def test_a_window_between_two_scrapes_is_judged_as_the_same_counts_since_start(
+    made: ModuleType, name: str, start: int
+) -> None:
     case = next(case for case in made.CASES if case.name == name)
     before = "\n".join(
-        line if line.startswith("#") else f"{line.rpartition(' ')[0]} {start}" for line in case.seen.after.splitlines()
+        line if line.startswith("#") else f"{line.rpartition(' ')[0]} {start}"
+        for line in case.seen.after.splitlines()
     )
     after = "\n".join(
-        line if line.startswith("#") else f"{line.rpartition(' ')[0]} {float(line.rpartition(' ')[2]) + start}"
+        (
+            line
+            if line.startswith("#")
+            else f"{line.rpartition(' ')[0]} {float(line.rpartition(' ')[2]) + start}"
+        )
         for line in case.seen.after.splitlines()
     )
     window = gather(replace(case.seen, before=before, after=after))
@@ -78,9 +100,13 @@ def _share_right(positions: tuple[float, ...], want: set[Shape], drafts: int, ru
     return hits / runs
 
 
-@pytest.mark.parametrize(("length", "k"), [(2.26, 3), (2.6, 3), (2.5, 7), (2.8, 5), (3.4, 3), (3.96, 7), (4.24, 15), (6.5, 15)])
+@pytest.mark.parametrize(
+    ("length", "k"), [(2.26, 3), (2.6, 3), (2.5, 7), (2.8, 5), (3.4, 3), (3.96, 7), (4.24, 15), (6.5, 15)]
+)
 @pytest.mark.parametrize("drafts", [200, 1000])
-def test_a_healthy_run_of_few_drafts_raises_no_alarm(made: ModuleType, length: float, k: int, drafts: int) -> None:
+def test_a_healthy_run_of_few_drafts_raises_no_alarm(
+    made: ModuleType, length: float, k: int, drafts: int
+) -> None:
     assert _share_right(made.even(length, k), {Shape.HEALTHY}, drafts) >= 0.985
 
 
@@ -103,7 +129,9 @@ def test_a_fault_keeps_its_shape_in_a_sample_of_500_drafts(positions: tuple[floa
 
 
 def test_fewer_than_200_drafts_are_unknown_and_never_green(made: ModuleType) -> None:
-    few: Any = made.Observation(after=made.page(made.HEALTHY, drafts=199), log=made.vllm_log(), drafter_config=made.CONFIG)
+    few: Any = made.Observation(
+        after=made.page(made.HEALTHY, drafts=199), log=made.vllm_log(), drafter_config=made.CONFIG
+    )
     enough = replace(few, after=made.page(made.HEALTHY, drafts=200))
     assert report(few).exit_code() == 3
     assert report(enough).exit_code() == 0

@@ -31,16 +31,36 @@ EXPECTED: dict[str, tuple[str, set[str], tuple[str, ...]]] = {
     "k3": ("warn", {"k_too_small"}, ()),
     "k15": ("warn", {"k_too_large"}, ("positions from 7 on are never accepted",)),
     "vocab_smaller": ("fail", {"vocab"}, ("vocab_size 3000",)),
-    "missing_fc": ("fail", {"tensors"}, ("dead drafter", "not knowable from this record: the drafter's tensor list")),
+    "missing_fc": (
+        "fail",
+        {"tensors"},
+        ("dead drafter", "not knowable from this record: the drafter's tensor list"),
+    ),
     "missing_hidden_norm": ("pass", set(), ("not knowable from this record: the drafter's tensor list",)),
     "ngram": ("pass", set(), ("not comparable",)),
     "draft_model": ("warn", {"draft_cost"}, ("acceptance length 2.44",)),
     "off_cpu_starved": ("pass", set(), ("not knowable from this record whether that is slow",)),
-    "right_cpu_starved": ("pass", set(), ("acceptance length 3.97", "not knowable from this record whether that is slow")),
-    "fail_mask_missing": ("fail", {"mask_token"}, ("For parallel drafting, the draft model config must have",)),
-    "fail_ids_out_of_range": ("fail", {"layer_count"}, ("mat1 and mat2 shapes cannot be multiplied", "/health answered 200")),
+    "right_cpu_starved": (
+        "pass",
+        set(),
+        ("acceptance length 3.97", "not knowable from this record whether that is slow"),
+    ),
+    "fail_mask_missing": (
+        "fail",
+        {"mask_token"},
+        ("For parallel drafting, the draft model config must have",),
+    ),
+    "fail_ids_out_of_range": (
+        "fail",
+        {"layer_count"},
+        ("mat1 and mat2 shapes cannot be multiplied", "/health answered 200"),
+    ),
     "fail_vocab_missing": ("fail", {"vocab"}, ("no vocab_size, so it silently is 151936",)),
-    "fail_mask_out_of_vocab": ("fail", {"mask_token"}, ("device-side assert", "mask_token_id 4100 is not below")),
+    "fail_mask_out_of_vocab": (
+        "fail",
+        {"mask_token"},
+        ("device-side assert", "mask_token_id 4100 is not below"),
+    ),
 }
 
 AGAINST: dict[tuple[str, str], tuple[str, set[str]]] = {
@@ -93,8 +113,13 @@ def test_a_recorded_run_against_another(runs: Path, name: str, baseline: str) ->
     assert _ranked_first(found) == first, found.facts["diagnosis"]
 
 
-@pytest.mark.parametrize(("name", "numbers"), [("right", (3.96, 866, 4.6)), ("k1", (1.84, 399, 4.6)), ("mask_eot", (1.10, 244, 4.5))])
-def test_the_numbers_are_those_of_the_index(runs: Path, name: str, numbers: tuple[float, float, float]) -> None:
+@pytest.mark.parametrize(
+    ("name", "numbers"),
+    [("right", (3.96, 866, 4.6)), ("k1", (1.84, 399, 4.6)), ("mask_eot", (1.10, 244, 4.5))],
+)
+def test_the_numbers_are_those_of_the_index(
+    runs: Path, name: str, numbers: tuple[float, float, float]
+) -> None:
     facts: dict[str, Any] = report(record.load(str(runs / name))).facts
     assert facts["acceptance"]["length"] == pytest.approx(numbers[0], abs=0.01)
     assert facts["speed"]["tok_s"] == pytest.approx(numbers[1], rel=0.01)

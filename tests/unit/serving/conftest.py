@@ -32,9 +32,15 @@ def start(model_folder: Path) -> Iterator[Callable[..., Standin]]:
         def begin(*args: str, acceptance: list[float] | None = None, **environ: str) -> Standin:
             options = list(args)
             if acceptance is not None:
-                spec = {"method": "ngram", "num_speculative_tokens": len(acceptance), "standin": {"acceptance": acceptance}}
+                spec = {
+                    "method": "ngram",
+                    "num_speculative_tokens": len(acceptance),
+                    "standin": {"acceptance": acceptance},
+                }
                 options += ["--speculative-config", json.dumps(spec | {"method": "mtp"})]
-            return stack.enter_context(running(model_folder, "--served-model-name", "tiny", *options, **environ))
+            return stack.enter_context(
+                running(model_folder, "--served-model-name", "tiny", *options, **environ)
+            )
 
         yield begin
 

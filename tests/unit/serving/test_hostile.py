@@ -53,7 +53,10 @@ def test_a_good_page_is_judged(tmp_path: Path) -> None:
         ("a position accepts more than was drafted", GOOD.replace("700.0", "1500.0")),
         ("megabytes", GOOD + "# filler\n" * 600_000),
         ("one endless line", 'vllm:generation_tokens_total{a="' + "x" * 100_000 + '"} 1\n'),
-        ("a flood of samples", "".join(f'vllm:generation_tokens_total{{a="{n}"}} 1\n' for n in range(25_000))),
+        (
+            "a flood of samples",
+            "".join(f'vllm:generation_tokens_total{{a="{n}"}} 1\n' for n in range(25_000)),
+        ),
     ],
 )
 def test_a_page_that_cannot_be_true_is_exit_2_with_one_line(
@@ -99,11 +102,36 @@ def test_of_a_log_of_any_size_head_and_tail_are_read(tmp_path: Path) -> None:
 
 
 PIECES = [
-    "SpecDecoding metrics: Mean acceptance length: ", "Accepted: ", " tokens, ", "Drafted: ", "Per-position acceptance rate: ",
-    "Using auxiliary layers from speculative config: (", "non-default args: {", "server_args=ServerArgs(", "Decode batch",
-    "#running-req: ", "accept len: ", "mat1 and mat2 shapes cannot be multiplied (", "x", " and ", ")", "}", "'a': ", "=", ",", "[", "1.2.3",
-    "9" * 5000, "0.5", "-1", "nan", "NVRM: Xid (PCI:0): 43, pid=1, name=VLLM", "Initializing a V1 LLM engine (v0.20.1) with config: ", "\n", "\x00",
-]  # fmt: skip
+    "SpecDecoding metrics: Mean acceptance length: ",
+    "Accepted: ",
+    " tokens, ",
+    "Drafted: ",
+    "Per-position acceptance rate: ",
+    "Using auxiliary layers from speculative config: (",
+    "non-default args: {",
+    "server_args=ServerArgs(",
+    "Decode batch",
+    "#running-req: ",
+    "accept len: ",
+    "mat1 and mat2 shapes cannot be multiplied (",
+    "x",
+    " and ",
+    ")",
+    "}",
+    "'a': ",
+    "=",
+    ",",
+    "[",
+    "1.2.3",
+    "9" * 5000,
+    "0.5",
+    "-1",
+    "nan",
+    "NVRM: Xid (PCI:0): 43, pid=1, name=VLLM",
+    "Initializing a V1 LLM engine (v0.20.1) with config: ",
+    "\n",
+    "\x00",
+]
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=60))
@@ -112,35 +140,108 @@ def test_no_log_makes_a_traceback(pieces: list[str]) -> None:
 
 
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers(-(10**14), 10**14) | st.floats(allow_nan=False) | st.text(max_size=8),
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**14), 10**14)
+    | st.floats(allow_nan=False)
+    | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6), inner, max_size=4),
     max_leaves=8,
 )
 FIELDS = st.sampled_from(
-    ["vocab_size", "rope_theta", "eos_token_id", "block_size", "num_target_layers", "dflash_config", "architectures", "layer_types",
-     "eagle_aux_hidden_state_layer_ids", "hidden_size", "num_hidden_layers", "rope_parameters", "target_layer_ids", "mask_token_id"]
-)  # fmt: skip
+    [
+        "vocab_size",
+        "rope_theta",
+        "eos_token_id",
+        "block_size",
+        "num_target_layers",
+        "dflash_config",
+        "architectures",
+        "layer_types",
+        "eagle_aux_hidden_state_layer_ids",
+        "hidden_size",
+        "num_hidden_layers",
+        "rope_parameters",
+        "target_layer_ids",
+        "mask_token_id",
+    ]
+)
 
 
 @given(st.dictionaries(FIELDS, VALUES, max_size=10), st.dictionaries(FIELDS, VALUES, max_size=10))
 def test_no_drafter_config_makes_a_traceback(outer: dict[str, Any], inner: dict[str, Any]) -> None:
     config = {**outer, "dflash_config": inner}
-    seen = Observation(after=GOOD, drafter_config=config, target_config=outer, drafter_tensors={"fc.weight": inner})
+    seen = Observation(
+        after=GOOD, drafter_config=config, target_config=outer, drafter_tensors={"fc.weight": inner}
+    )
     report(seen, with_diagnosis=True)
 
 
-KEYS = st.sampled_from(["before", "after", "log", "config", "drafter_config", "drafter_tensors", "target_config", "window", "passive"])
+KEYS = st.sampled_from(
+    [
+        "before",
+        "after",
+        "log",
+        "config",
+        "drafter_config",
+        "drafter_tensors",
+        "target_config",
+        "window",
+        "passive",
+    ]
+)
 PARTS = st.dictionaries(
-    st.sampled_from(["proc", "server_info", "version", "engine", "tok_s", "output", "speculation", "requests", "thinking", "kinds",
-                     "internal_states", "vllm_config", "cmdline", "environ", "1", "faults", "histogram", "verify_calls", "tokens"]),
-    VALUES, max_size=5,
-)  # fmt: skip
+    st.sampled_from(
+        [
+            "proc",
+            "server_info",
+            "version",
+            "engine",
+            "tok_s",
+            "output",
+            "speculation",
+            "requests",
+            "thinking",
+            "kinds",
+            "internal_states",
+            "vllm_config",
+            "cmdline",
+            "environ",
+            "1",
+            "faults",
+            "histogram",
+            "verify_calls",
+            "tokens",
+        ]
+    ),
+    VALUES,
+    max_size=5,
+)
 
 
-@given(st.dictionaries(KEYS, VALUES | PARTS | st.dictionaries(st.sampled_from(["proc", "server_info", "output"]), PARTS, max_size=2), max_size=5))
+@given(
+    st.dictionaries(
+        KEYS,
+        VALUES
+        | PARTS
+        | st.dictionaries(st.sampled_from(["proc", "server_info", "output"]), PARTS, max_size=2),
+        max_size=5,
+    )
+)
 def test_no_record_makes_a_traceback(tmp_path_factory: pytest.TempPathFactory, serve: dict[str, Any]) -> None:
     path = tmp_path_factory.mktemp("r") / "record.json"
-    path.write_text(json.dumps({"schema": "provcheck-record/1", "taken": None, "host": None, "sections": [], "nvml": None, "serve": serve}))
+    path.write_text(
+        json.dumps(
+            {
+                "schema": "provcheck-record/1",
+                "taken": None,
+                "host": None,
+                "sections": [],
+                "nvml": None,
+                "serve": serve,
+            }
+        )
+    )
     assert main(["serve", "--replay", str(path), "--diagnose", "--output", "/dev/null"]) in (0, 1, 2, 3)
 
 

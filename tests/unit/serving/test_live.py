@@ -60,10 +60,16 @@ def test_a_slow_machine_is_seen_against_its_baseline_and_the_drafter_is_not_blam
 ) -> None:
     good = str(tmp_path / "good.json")
     assert serve(start("--tok-s", "4000", acceptance=GOOD).url, "--save-baseline", good)[0] == 0
-    code, report = serve(start("--tok-s", "4000", "--fault", "slow", acceptance=GOOD).url, "--baseline", good, "--diagnose")
+    code, report = serve(
+        start("--tok-s", "4000", "--fault", "slow", acceptance=GOOD).url, "--baseline", good, "--diagnose"
+    )
     statuses = _statuses(report)
     assert code == 1
-    assert (statuses["serve.acceptance"], statuses["serve.step"], statuses["serve.speed"]) == ("pass", "fail", "fail")
+    assert (statuses["serve.acceptance"], statuses["serve.step"], statuses["serve.speed"]) == (
+        "pass",
+        "fail",
+        "fail",
+    )
     assert "infrastructure" in report["facts"]["diagnosis"]["headline"]
 
 
@@ -122,12 +128,19 @@ def test_a_key_is_needed_given_and_written_nowhere(start: Start, serve: Serve, t
     assert "s3cret-key" not in record.read_text()
 
 
-def test_a_passive_look_sends_nothing_and_counts_from_the_last_one(start: Start, serve: Serve, tmp_path: Path) -> None:
+def test_a_passive_look_sends_nothing_and_counts_from_the_last_one(
+    start: Start, serve: Serve, tmp_path: Path
+) -> None:
     engine = start("--tok-s", "20000", acceptance=GOOD)
     state = str(tmp_path / "state.json")
     code, report = serve(engine.url, "--passive", "--record", state)
     assert code == 3
-    assert engine.get("/metrics").body.decode().count('generation_tokens_total{engine="0",model_name="tiny"} 0.0') == 1
+    assert (
+        engine.get("/metrics")
+        .body.decode()
+        .count('generation_tokens_total{engine="0",model_name="tiny"} 0.0')
+        == 1
+    )
     for _ in range(12):
         engine.chat("one two three", model="tiny", max_tokens=200)
     code, report = serve(engine.url, "--passive", "--since", state, "--record", state)
@@ -138,7 +151,9 @@ def test_a_passive_look_sends_nothing_and_counts_from_the_last_one(start: Start,
     assert 0 < report["facts"]["acceptance"]["drafts"] < first
 
 
-def test_a_passive_look_after_a_restart_counts_from_the_start(start: Start, serve: Serve, tmp_path: Path) -> None:
+def test_a_passive_look_after_a_restart_counts_from_the_start(
+    start: Start, serve: Serve, tmp_path: Path
+) -> None:
     state = str(tmp_path / "state.json")
     busy = start("--tok-s", "20000", acceptance=GOOD)
     for _ in range(20):
@@ -152,7 +167,9 @@ def test_a_passive_look_after_a_restart_counts_from_the_start(start: Start, serv
     assert report["facts"]["since"] == "start"
 
 
-def test_several_at_once_are_measured_and_held_against_their_own_baseline(start: Start, serve: Serve, tmp_path: Path) -> None:
+def test_several_at_once_are_measured_and_held_against_their_own_baseline(
+    start: Start, serve: Serve, tmp_path: Path
+) -> None:
     good = str(tmp_path / "good.json")
     engine = start("--tok-s", "2000", acceptance=GOOD)
     code, report = serve(engine.url, "--concurrency", "4", "--save-baseline", good)
@@ -180,4 +197,6 @@ def test_wanted_settings_that_are_not_in_effect_fail(start: Start, serve: Serve,
     wanted.write_text(json.dumps({"k": 15}))
     assert _statuses(serve(engine.url, "--passive", "--wanted", str(wanted))[1])["serve.settings"] == "fail"
     wanted.write_text(json.dumps({"kv_cache_dtype": "fp8"}))
-    assert _statuses(serve(engine.url, "--passive", "--wanted", str(wanted))[1])["serve.settings"] == "unknown"
+    assert (
+        _statuses(serve(engine.url, "--passive", "--wanted", str(wanted))[1])["serve.settings"] == "unknown"
+    )
