@@ -1,4 +1,4 @@
-"""Acceptance and speed of one run, from whichever source of them is best: counters, the answers' own statistics, the log, a gauge."""
+"""Acceptance and speed of one run, each from the best source there is: counters, answers, log, gauge."""
 
 from __future__ import annotations
 
