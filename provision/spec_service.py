@@ -13,10 +13,10 @@ from provision.spec_base import Spec
 
 
 class Engine(Spec):
-    """An engine environment: what is installed, from where, with which patches.
+    """An engine environment: what is installed, and from where.
 
     ``index`` asks the guest's own configured Python index; ``wheel`` takes a folder of wheels on the
-    controller and nothing else; ``git`` and ``tree`` are read by later steps of the same chain.
+    controller and nothing else.
     """
 
     kind: str

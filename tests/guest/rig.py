@@ -132,7 +132,9 @@ class Sshd:
         if not (self.folder / "pid").exists():
             return
         listener = self.pid
-        serving = [int(pid) for pid in sh("ps", "-o", "pid=", "--ppid", str(listener)).stdout.split()]
+        serving = [
+            int(pid) for pid in sh("ps", "-o", "pid=", "--ppid", str(listener), check=False).stdout.split()
+        ]
         for pid in (listener, *serving):
             try:
                 os.kill(pid, signal.SIGTERM)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from provision.data import engines
 from provision.inventory import InventoryRefused, load
 from provision.spec import Machine
 
@@ -196,6 +198,8 @@ def test_the_valid_inventory_is_accepted(desk: Any) -> None:
             "--port is written by kpro",
         ),
         # the guest must be able to run the engine
+        (('suite="bookworm"', 'suite="trixie"'), f"{FIRST}.engine.python", "suite='trixie' has 3.13"),
+        (('"0.20.1")', '"0.20.1", python="3.12")'), f"{SECOND}.engine.python", "suite='bookworm' has 3.11"),
         (
             ('gpus=["42:00.0", "61:00.0"],\n', "\n"),
             f"{FIRST}.engine.kind",
@@ -245,6 +249,38 @@ def test_a_candidate_is_held_to_the_same_rules(
     told = [reason for reason in reasons if reason.startswith(f"{FIRST}.candidate.{field}: ")]
     assert told, reasons
     assert words in told[0]
+
+
+def test_a_wheel_for_a_newer_c_library_than_the_guest_s_is_refused(
+    desk: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [replace(row, glibc=(2, 38)) if row.kind == "vllm" else row for row in engines.RELEASES]
+    assert desk.load()
+    monkeypatch.setattr(engines, "RELEASES", tuple(rows))
+    (reason,) = desk.reasons()
+    assert reason.startswith(
+        f"{SECOND}.engine.version: vllm 0.20.1 needs glibc 2.38, and suite='bookworm' has 2.36"
+    )
+
+
+def test_a_cuda_12_engine_runs_on_the_driver_that_debian_carries(desk: Any) -> None:
+    text = """
+from provision.spec import *
+machine = Machine(
+    name="node1",
+    gpus=[Gpu(bdf="42:00.0", model="RTX A6000")],
+    driver=Driver(version="550.163.01", route="debian"),
+    guests=[Guest(name="llm", backend="lxc", id="llm", gpus=["42:00.0"], services=[Service(
+        name="s",
+        engine=Engine(kind="sglang", version="0.5.10.post1"),
+        model=Model(repo="a/b", revision="1" * 40),
+    )])],
+)
+metal, guests = machine.pyinfra_groups()
+"""
+    assert load(str(desk.write(text)), **OFFLINE)
+    (reason,) = desk.reasons_of(text.replace("0.5.10.post1", "0.5.11"))
+    assert reason.startswith("machine.driver.version: 550.163.01 is older than 580.65.06")
 
 
 def test_a_candidate_takes_a_port_too(desk: Any) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -151,19 +151,28 @@ def test_without_speculation_there_is_no_series_of_it(
 
 
 def test_a_request_beyond_the_slots_waits_and_is_counted_as_waiting(
-    start: Callable[..., Standin], metrics_of: Read
+    start: Callable[..., Standin],
+    until: Callable[..., None],
+    endless: Callable[..., AbstractContextManager[None]],
 ) -> None:
-    standin = start("--max-num-seqs", "1", "--tok-s", "40")
-    with ThreadPoolExecutor(2) as pool:
-        both = [pool.submit(standin.complete, max_tokens=10, ignore_eos=True) for _ in range(2)]
-        until = time.monotonic() + 5
-        while True:
-            seen = metrics_of(standin)
-            if seen["vllm:num_requests_waiting"] == seen["vllm:num_requests_running"] == 1:
-                break
-            assert time.monotonic() < until
-            time.sleep(0.01)
-        assert [future.result().status for future in both] == [200, 200]
-    seen = metrics_of(standin)
-    assert seen["vllm:num_requests_waiting"] == seen["vllm:num_requests_running"] == 0
-    assert seen["vllm:request_queue_time_seconds_sum"] >= 0.1
+    standin = start("--max-num-seqs", "1", "--tok-s", "20")
+    with ThreadPoolExecutor(1) as pool:
+        with endless(standin):
+            until(standin, num_requests_running=1, num_requests_waiting=0)
+            second = pool.submit(standin.complete, max_tokens=1)
+            until(standin, num_requests_running=1, num_requests_waiting=1)
+        assert second.result().status == 200
+    until(standin, num_requests_running=0, num_requests_waiting=0, request_queue_time_seconds_count=2)
+
+
+def test_a_waiting_client_that_leaves_is_no_longer_waited_for(
+    start: Callable[..., Standin],
+    until: Callable[..., None],
+    endless: Callable[..., AbstractContextManager[None]],
+) -> None:
+    standin = start("--max-num-seqs", "1", "--tok-s", "20")
+    with endless(standin):
+        until(standin, num_requests_running=1)
+        with endless(standin):
+            until(standin, num_requests_waiting=1)
+        until(standin, num_requests_running=1, num_requests_waiting=0)
