@@ -13,12 +13,14 @@ from typing import Any
 from checks import child
 from checks.errors import BadInput
 from checks.model import Finding, Status
-from checks.serving import generate, process, record, window
+from checks.serving import counters as counting
+from checks.serving import generate, metrics, process, record, window
 from checks.serving.address import server as address
 from checks.serving.client import Client, NoAnswer
 from checks.serving.enginelog import parse as parse_log
 from checks.serving.observation import Observation
 from checks.serving.settings import settings_of
+from checks.serving.signs import MIN_DRAFTS
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _SECRET = re.compile(r"(api_?key|admin_?key|token|secret|password)s?$", re.I)
@@ -80,18 +82,30 @@ def _passive(client: Client, seen: Observation, plan: Plan) -> Seen:
         return Seen(seen, (_unreachable(str(error)),))
     if page is None:
         return Seen(seen, (_no_metrics(),))
-    before = plan.since.after if plan.since else None
+    before = window_start(plan.since) if plan.since else None
     return Seen(replace(seen, before=_still_counting(before, page), after=page))
+
+
+def window_start(earlier: Observation) -> str | None:
+    """The page from which to count on: the end of the earlier look, or its start when it saw too little to judge.
+
+    So a timer may look as often as it likes: counts of a quiet hour add up until they say something.
+    """
+    try:
+        after = counting.of_page(metrics.parse(earlier.after or ""))
+        seen = counting.difference(counting.of_page(metrics.parse(earlier.before)), after) if earlier.before else after
+    except BadInput:
+        return earlier.after
+    enough = seen.drafts >= MIN_DRAFTS if seen.drafts is not None else (seen.generation_tokens or 0) >= 10 * MIN_DRAFTS
+    return earlier.after if enough else earlier.before
 
 
 def _still_counting(before: str | None, after: str) -> str | None:
     """The earlier page, or None when the engine was restarted since: then its counts since start are the window."""
-    from checks.serving import counters, metrics
-
     if before is None:
         return None
     try:
-        counters.difference(counters.of_page(metrics.parse(before)), counters.of_page(metrics.parse(after)))
+        counting.difference(counting.of_page(metrics.parse(before)), counting.of_page(metrics.parse(after)))
     except BadInput:
         return None
     return before

@@ -141,11 +141,16 @@ def test_a_passive_look_sends_nothing_and_counts_from_the_last_one(
         .count('generation_tokens_total{engine="0",model_name="tiny"} 0.0')
         == 1
     )
-    for _ in range(12):
+    for _ in range(2):
+        engine.chat("one two three", model="tiny", max_tokens=200)
+    few = serve(engine.url, "--passive", "--since", state, "--record", state)[1]["facts"]["acceptance"]["drafts"]
+    assert few < 200
+    for _ in range(30):
         engine.chat("one two three", model="tiny", max_tokens=200)
     code, report = serve(engine.url, "--passive", "--since", state, "--record", state)
     assert code == 0
     first = report["facts"]["acceptance"]["drafts"]
+    assert first > few + 200, "what was too little to judge is counted again"
     engine.chat("one two three", model="tiny", max_tokens=200)
     code, report = serve(engine.url, "--passive", "--since", state)
     assert 0 < report["facts"]["acceptance"]["drafts"] < first
