@@ -64,5 +64,5 @@ def _side(where: str, passive: bool, key: Path | None, log: Path | None) -> Evid
             log=log,
             progress=lambda line: click.echo(line, err=True),
         )
-        return gather(live.observe(plan).observation)
+        return gather(live.observe(plan))
     return gather(record.load(where))

@@ -94,22 +94,40 @@ def expected_layers(facts: DrafterFacts) -> tuple[int, ...] | None:
     return tuple(number + 1 for number in facts.ids) if facts.ids else None
 
 
+_ALWAYS = (("fc.weight",), ("hidden_norm.weight",), ("norm.weight",))
+_PER_LAYER = (
+    ("self_attn.q_proj.weight", "self_attn.qkv_proj.weight"),
+    ("self_attn.k_proj.weight", "self_attn.qkv_proj.weight"),
+    ("self_attn.v_proj.weight", "self_attn.qkv_proj.weight"),
+    ("self_attn.o_proj.weight",),
+    ("mlp.gate_proj.weight", "mlp.gate_up_proj.weight"),
+    ("mlp.up_proj.weight", "mlp.gate_up_proj.weight"),
+    ("mlp.down_proj.weight",),
+    ("input_layernorm.weight",),
+    ("post_attention_layernorm.weight",),
+)
+
+
 def missing_tensors(facts: DrafterFacts) -> tuple[str, ...]:
-    """Tensors that every DFlash checkpoint has and this list lacks; empty when the list was not recorded."""
+    """Tensors that a DFlash checkpoint of this many layers has and this list lacks; empty when not recorded.
+
+    What one layer has, every layer has: norms of queries and keys are wanted where any layer brings them. Quantised
+    tensors keep their stem (``q_proj.weight_packed``).
+    """
     if facts.tensors is None or not facts.dflash:
         return ()
-    names = {name.removeprefix("model.") for name in facts.tensors}
-    wanted = ["fc.weight", "hidden_norm.weight", "norm.weight"]
+    stems = {_stem(name.removeprefix("model.")) for name in facts.tensors}
+    parts = [tuple(_stem(name) for name in names) for names in _PER_LAYER]
+    seen = {".".join(name.split(".")[2:]) for name in stems if name.startswith("layers.")}
+    parts += [(part,) for part in ("self_attn.q_norm", "self_attn.k_norm") if part in seen]
+    wanted = [tuple(_stem(name) for name in names) for names in _ALWAYS]
     for layer in range(min(facts.layers or 0, 256)):
-        for part in ("q_proj", "k_proj", "v_proj", "o_proj"):
-            wanted.append(f"layers.{layer}.self_attn.{part}.weight")
-        for part in ("gate_proj", "up_proj", "down_proj"):
-            wanted.append(f"layers.{layer}.mlp.{part}.weight")
-        wanted += [
-            f"layers.{layer}.input_layernorm.weight",
-            f"layers.{layer}.post_attention_layernorm.weight",
-        ]
-    return tuple(name for name in wanted if name not in names)
+        wanted += [tuple(f"layers.{layer}.{name}" for name in names) for names in parts]
+    return tuple(f"{names[0]}.weight" for names in wanted if not any(name in stems for name in names))
+
+
+def _stem(name: str) -> str:
+    return name.rpartition(".")[0]
 
 
 def _fc_width(tensors: dict[str, Any] | None) -> int | None:

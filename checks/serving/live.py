@@ -46,15 +46,7 @@ class Plan:
     progress: Callable[[str], None] = field(default=lambda line: None)
 
 
-@dataclass(frozen=True)
-class Seen:
-    """``findings`` are those that only a live look can give (nothing listens, wrong key, window broke off)."""
-
-    observation: Observation
-    findings: tuple[Finding, ...] = ()
-
-
-def observe(plan: Plan) -> Seen:
+def observe(plan: Plan) -> Observation:
     """Raises BadInput for an address, key or file that cannot be used; a bad service is a finding."""
     target = address(plan.url, plan.model or "-", plan.key_file)
     client = Client(target)
@@ -75,15 +67,15 @@ def observe(plan: Plan) -> Seen:
     return _passive(client, seen, plan) if plan.passive else _active(client, seen, plan)
 
 
-def _passive(client: Client, seen: Observation, plan: Plan) -> Seen:
+def _passive(client: Client, seen: Observation, plan: Plan) -> Observation:
     try:
         page = client.page("/metrics")
     except NoAnswer as error:
-        return Seen(seen, (_unreachable(str(error)),))
+        return replace(seen, findings=(_unreachable(str(error)),))
     if page is None:
-        return Seen(seen, (_no_metrics(),))
+        return replace(seen, findings=(_no_metrics(),))
     before = window_start(plan.since) if plan.since else None
-    return Seen(replace(seen, before=_still_counting(before, page), after=page))
+    return replace(seen, before=_still_counting(before, page), after=page)
 
 
 def window_start(earlier: Observation) -> str | None:
@@ -93,10 +85,18 @@ def window_start(earlier: Observation) -> str | None:
     """
     try:
         after = counting.of_page(metrics.parse(earlier.after or ""))
-        seen = counting.difference(counting.of_page(metrics.parse(earlier.before)), after) if earlier.before else after
+        seen = (
+            counting.difference(counting.of_page(metrics.parse(earlier.before)), after)
+            if earlier.before
+            else after
+        )
     except BadInput:
         return earlier.after
-    enough = seen.drafts >= MIN_DRAFTS if seen.drafts is not None else (seen.generation_tokens or 0) >= 10 * MIN_DRAFTS
+    enough = (
+        seen.drafts >= MIN_DRAFTS
+        if seen.drafts is not None
+        else (seen.generation_tokens or 0) >= 10 * MIN_DRAFTS
+    )
     return earlier.after if enough else earlier.before
 
 
@@ -111,10 +111,10 @@ def _still_counting(before: str | None, after: str) -> str | None:
     return before
 
 
-def _active(client: Client, seen: Observation, plan: Plan) -> Seen:
+def _active(client: Client, seen: Observation, plan: Plan) -> Observation:
     result, code = generate.wait(client.server, plan.wait, once=plan.wait <= 0, progress=plan.progress)
     if code == 3:
-        return Seen(seen, (_unreachable(result.why),))
+        return replace(seen, findings=(_unreachable(result.why),))
     if code != 0:
         finding = Finding(
             "serve.ready",
@@ -124,7 +124,7 @@ def _active(client: Client, seen: Observation, plan: Plan) -> Seen:
             fix="read its log; `provcheck serve --log FILE --diagnose` names what it says",
             owner="user",
         )
-        return Seen(seen, (finding,))
+        return replace(seen, findings=(finding,))
     ready = Finding(
         "serve.ready", Status.PASS, "engine", f"generated {result.tokens} tokens after {result.seconds:.1f} s"
     )
@@ -151,7 +151,7 @@ def _active(client: Client, seen: Observation, plan: Plan) -> Seen:
         )
     if measured.after is None:
         findings.append(_no_metrics())
-    return Seen(seen, tuple(findings))
+    return replace(seen, findings=tuple(findings))
 
 
 def with_files(seen: Observation, drafter: Path | None, target: Path | None) -> Observation:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from checks.model import Finding
+
 
 @dataclass(frozen=True)
 class Observation:
@@ -12,7 +14,8 @@ class Observation:
 
     ``before`` and ``after`` are metrics pages; with ``after`` alone the counts are those since start. ``config``
     holds what the running service says (``server_info``, ``proc``, ``version``, ``engine``); ``window`` what a
-    client measured; ``drafter_tensors`` maps tensor names to ``{"dtype": ..., "shape": ...}``.
+    client measured; ``drafter_tensors`` maps tensor names to ``{"dtype": ..., "shape": ...}``;
+    ``findings`` are those that only a live look gives (nothing listens, wrong key, the window broke off).
     """
 
     before: str | None = None
@@ -24,6 +27,7 @@ class Observation:
     target_config: dict[str, Any] | None = None
     window: dict[str, Any] | None = None
     passive: bool = False
+    findings: tuple[Finding, ...] = ()
     host: str = ""
     taken: str = ""
     live: bool = False

@@ -14,6 +14,7 @@ from typing import Any
 
 from checks import record as records
 from checks.errors import BadInput
+from checks.model import Finding, Status
 from checks.serving.metrics import MAX_BYTES
 from checks.serving.observation import Observation
 
@@ -52,10 +53,11 @@ def of_record(record: records.Record, where: str) -> Observation:
         log=_text(serve, "log", where),
         config=config or {},
         drafter_config=_mapping(serve, "drafter_config", where),
-        drafter_tensors=_mapping(serve, "drafter_tensors", where),
+        drafter_tensors=_tensors(serve.get("drafter_tensors"), where),
         target_config=_mapping(serve, "target_config", where),
         window=_window(serve, where),
         passive=serve.get("passive") is True,
+        findings=_findings(serve, where),
         host=record.host or "",
         taken=record.taken or "",
     )
@@ -73,6 +75,7 @@ def to_record(seen: Observation) -> records.Record:
         "target_config": seen.target_config,
         "window": seen.window,
         "passive": seen.passive,
+        "findings": [finding.as_dict() for finding in seen.findings],
     }
     return records.Record(host=seen.host or None, taken=seen.taken or None, serve=serve)
 
@@ -93,7 +96,7 @@ def _of_prefix(stem: str) -> Observation:
         log=read_log(log) if log.is_file() else None,
         config=mapping(".config.json") or {},
         drafter_config=mapping(".drafter_config.json"),
-        drafter_tensors=mapping(".drafter_tensors.json"),
+        drafter_tensors=_tensors(mapping(".drafter_tensors.json"), stem),
         target_config=mapping(".target_config.json"),
     )
 
@@ -153,6 +156,39 @@ def _window(serve: Mapping[str, Any], where: str) -> dict[str, Any] | None:
     if not isinstance(histogram, list) or len(histogram) > 512:
         raise BadInput(f"{where}: serve.window.speculation.histogram is no list of a drafter's positions")
     return window
+
+
+def _findings(serve: Mapping[str, Any], where: str) -> tuple[Finding, ...]:
+    """What only the live look could find. Raises BadInput when it is none of provcheck's."""
+    rows = serve.get("findings") or []
+    if not isinstance(rows, list) or len(rows) > 20:
+        raise BadInput(f"{where}: serve.findings is no list of a few findings")
+    found: list[Finding] = []
+    for row in rows:
+        texts = [row.get(key) for key in ("id", "subject", "message")] if isinstance(row, dict) else [None]
+        if not all(isinstance(text, str) and len(text) < 4096 for text in texts):
+            raise BadInput(f"{where}: serve.findings holds what is no finding")
+        try:
+            status = Status(row.get("status"))
+        except ValueError:
+            raise BadInput(
+                f"{where}: serve.findings holds the status {str(row.get('status'))[:40]!r}"
+            ) from None
+        fix = row.get("fix")
+        ident, subject, message = (str(text) for text in texts)
+        found.append(
+            Finding(ident, status, subject, message, fix=fix if isinstance(fix, str) else None, owner="user")
+        )
+    return tuple(found)
+
+
+def _tensors(value: Any, where: str) -> dict[str, Any] | None:
+    """Tensor names with what is known of each, from a header, a list of names, or a list of rows with a name."""
+    if isinstance(value, list) and all(isinstance(row, dict) and "name" in row for row in value):
+        value = {str(row["name"]): row for row in value}
+    tensors = _object(value, f"{where}: serve.drafter_tensors")
+    found = {name: entry for name, entry in (tensors or {}).items() if name != "__metadata__"}
+    return found or None
 
 
 def _text(serve: Mapping[str, Any], key: str, where: str) -> str | None:

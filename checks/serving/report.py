@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from checks.model import Finding, Report
+from checks.model import Report
 from checks.serving.baseline import Baseline
 from checks.serving.diagnose import as_facts, diagnose
 from checks.serving.evidence import Evidence, gather, prompts_of
@@ -18,11 +18,10 @@ def report(
     wanted: dict[str, Any] | None = None,
     *,
     with_diagnosis: bool = False,
-    extra: tuple[Finding, ...] = (),
 ) -> Report:
     """Judges one observation. Raises BadInput when its metrics cannot be true."""
     e = gather(seen, baselines, wanted)
-    findings = (*extra, *judge(e))
+    findings = (*seen.findings, *judge(e))
     facts = facts_of(e)
     if with_diagnosis:
         found = diagnose(e)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,11 @@ import click
 
 from checks.errors import BadInput
 from checks.files import write_whole
+from checks.model import Status
 from checks.report.options import Presentation, finish, report_options
-from checks.serving import live, record, saved
+from checks.serving import far, live, record, saved
 from checks.serving.evidence import gather
+from checks.serving.observation import Observation
 from checks.serving.report import baseline_of, report
 
 _EPILOG = """\b
@@ -97,24 +100,44 @@ def serve(how: Presentation, url: str | None, **options: Any) -> int:
     _refuse_contradictions(how, url, options)
     wanted = record.read_object(options["wanted"], record.MAX_CONFIG) if options["wanted"] else None
     baselines = tuple(saved.load(name) for name in options["baselines"])
-    if options["replay"]:
-        seen = live.Seen(record.load(options["replay"]))
-        if options["drafter"] or options["target"]:
-            seen = replace(
-                seen, observation=live.with_files(seen.observation, options["drafter"], options["target"])
-            )
-    else:
-        seen = live.observe(_plan(url or "", options))
+    seen = _seen(how, url or "", options)
     if options["record_to"]:
-        write_whole(options["record_to"], record.to_record(seen.observation).dump())
+        write_whole(options["record_to"], record.to_record(seen).dump())
+    found = report(seen, baselines, wanted, with_diagnosis=options["diagnose"])
     if options["save_baseline"]:
-        saved.save(
-            options["save_baseline"], baseline_of(gather(seen.observation), ""), seen.observation.taken
-        )
-    return finish(
-        report(seen.observation, baselines, wanted, with_diagnosis=options["diagnose"], extra=seen.findings),
-        how,
-    )
+        _save(options["save_baseline"], seen, found.verdict)
+    return finish(found, how)
+
+
+def _seen(how: Presentation, url: str, options: dict[str, Any]) -> Observation:
+    if options["replay"]:
+        seen = record.load(options["replay"])
+        given = options["drafter"] or options["target"]
+        return live.with_files(seen, options["drafter"], options["target"]) if given else seen
+    if how.host is not None:
+        return far.observe(how.host, url, options)
+    return live.observe(_plan(url, options))
+
+
+def _save(path: Path, seen: Observation, verdict: Status) -> None:
+    """A baseline is what later runs are held against, so only a run without a failure becomes one."""
+    if verdict in (Status.FAIL, Status.UNKNOWN):
+        click.echo(f"{path} is not written: a run that is {verdict.value} is no baseline", err=True)
+        return
+    saved.save(path, baseline_of(gather(seen), ""), seen.taken)
+
+
+@click.command(name="_observe")
+@click.argument("url")
+@click.argument("options")
+def observe(url: str, options: str) -> int:
+    """Prints the record of a service of this machine; the far side of ``serve --host``."""
+    data = json.loads(options)
+    for name in far.PATHS:
+        data[name] = Path(data[name]) if data.get(name) else None
+    seen = live.observe(_plan(url, data))
+    sys.stdout.buffer.write(record.to_record(seen).dump())
+    return 0
 
 
 def _refuse_contradictions(how: Presentation, url: str | None, options: dict[str, Any]) -> None:
@@ -125,10 +148,8 @@ def _refuse_contradictions(how: Presentation, url: str | None, options: dict[str
         raise BadInput(
             "--replay judges a record that is there: --record, --passive, --log and --unit do not go with it"
         )
-    if how.host is not None:
-        raise BadInput(
-            "--host does not go with serve: give the server's address, or record there and --replay here"
-        )
+    if how.host is not None and (replay or options["since"]):
+        raise BadInput("--host looks at a running service there: --replay and --since do not go with it")
     if options["since"] and not options["passive"]:
         raise BadInput("--since goes with --passive: an active measurement has a window of its own")
     if options["log"] and options["unit"]:

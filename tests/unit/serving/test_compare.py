@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-
 from checks.cli import main
 from checks.serving.compare import compare, differences
 from checks.serving.evidence import gather

@@ -13,7 +13,12 @@ from checks.cli import main
 from checks.data.metric_names import METRICS, PER_POSITION
 from provision.templates import render
 
-VALUES = {"name": "chat", "url": "http://127.0.0.1:8000", "baseline": "/var/lib/kpro/baselines/chat.json", "key_file": None}
+VALUES = {
+    "name": "chat",
+    "url": "http://127.0.0.1:8000",
+    "baseline": "/var/lib/kpro/baselines/chat.json",
+    "key_file": None,
+}
 OTHERS = {"provcheck_verdict", "provcheck_finding", "node_textfile_mtime_seconds"}
 
 
@@ -35,10 +40,14 @@ def test_the_guards_command_line_is_one_that_provcheck_takes(tmp_path: Path) -> 
 
 
 def test_a_service_without_baseline_or_key_gets_neither_option() -> None:
-    text = render("kpro-guard.service.j2", name="chat", url="http://127.0.0.1:8000", baseline=None, key_file=None)
+    text = render(
+        "kpro-guard.service.j2", name="chat", url="http://127.0.0.1:8000", baseline=None, key_file=None
+    )
     assert "--baseline" not in text
     assert "--api-key-file" not in text
-    assert "--api-key-file /etc/kpro/key" in render("kpro-guard.service.j2", **{**VALUES, "key_file": "/etc/kpro/key"})
+    assert "--api-key-file /etc/kpro/key" in render(
+        "kpro-guard.service.j2", **{**VALUES, "key_file": "/etc/kpro/key"}
+    )
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")

@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 
+from checks import remote
+from checks.cli import main
+from checks.errors import Unreachable
 from checks.serving import counters, metrics
 from provision.testhost.process import Standin
 
@@ -82,8 +85,7 @@ def test_the_same_service_holds_against_its_own_baseline_and_a_record_gives_the_
     code, live = serve(engine.url, "--baseline", good, "--record", record)
     again, replayed = serve("--replay", record, "--baseline", good)
     assert code == again == 0
-    ours = [finding for finding in live["findings"] if finding["id"] != "serve.ready"]
-    assert [(f["id"], f["status"], f["message"]) for f in ours] == [
+    assert [(f["id"], f["status"], f["message"]) for f in live["findings"]] == [
         (f["id"], f["status"], f["message"]) for f in replayed["findings"]
     ]
     assert replayed["evidence"] == "replayed"
@@ -143,7 +145,9 @@ def test_a_passive_look_sends_nothing_and_counts_from_the_last_one(
     )
     for _ in range(2):
         engine.chat("one two three", model="tiny", max_tokens=200)
-    few = serve(engine.url, "--passive", "--since", state, "--record", state)[1]["facts"]["acceptance"]["drafts"]
+    few = serve(engine.url, "--passive", "--since", state, "--record", state)[1]["facts"]["acceptance"][
+        "drafts"
+    ]
     assert few < 200
     for _ in range(30):
         engine.chat("one two three", model="tiny", max_tokens=200)
@@ -205,3 +209,49 @@ def test_wanted_settings_that_are_not_in_effect_fail(start: Start, serve: Serve,
     assert (
         _statuses(serve(engine.url, "--passive", "--wanted", str(wanted))[1])["serve.settings"] == "unknown"
     )
+
+
+def test_a_record_of_a_broken_service_replays_to_the_same_verdict(
+    start: Start, serve: Serve, tmp_path: Path
+) -> None:
+    record = str(tmp_path / "record.json")
+    engine = start("--tok-s", "3000", "--fault", "health-only")
+    code, live = serve(engine.url, "--wait", "0", "--record", record)
+    again, replayed = serve("--replay", record)
+    assert code == again == 1
+    assert _statuses(live) == _statuses(replayed)
+
+
+def test_a_run_that_fails_is_no_baseline(start: Start, serve: Serve, tmp_path: Path) -> None:
+    path = tmp_path / "baseline.json"
+    assert serve(start("--tok-s", "3000", acceptance=DEAD).url, "--save-baseline", str(path))[0] == 1
+    assert not path.exists()
+
+
+def test_the_far_side_prints_a_record_that_is_judged_here(
+    start: Start, monkeypatch: pytest.MonkeyPatch, serve: Serve, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    engine = start("--tok-s", "3000", acceptance=GOOD)
+
+    def there(host: str, args: list[str], deadline: float) -> bytes:
+        assert host == "kpro5"
+        assert main(args) == 0
+        return capsysbinary.readouterr().out
+
+    monkeypatch.setattr(remote, "call", there)
+    code, report = serve(engine.url, "--host", "kpro5")
+    assert code == 0
+    assert report["evidence"] == "live"
+    assert report["facts"]["acceptance"]["drafts"] >= 200
+
+
+def test_another_machine_that_cannot_be_reached_is_could_not_check(
+    monkeypatch: pytest.MonkeyPatch, serve: Serve
+) -> None:
+    def there(host: str, args: list[str], deadline: float) -> bytes:
+        raise Unreachable("ssh could not reach kpro5: refused", fix="mend it")
+
+    monkeypatch.setattr(remote, "call", there)
+    code, report = serve("http://127.0.0.1:8000", "--host", "kpro5")
+    assert code == 3
+    assert _statuses(report)["node.reachable"] == "unknown"
