@@ -109,12 +109,13 @@ def _headline(
     named = " or ".join(families) + ": " + ", or ".join(ranked.row.title for ranked in leading)
     if len(leading) > 1 and len(leading) == sum(ranked.rank == causes[0].rank for ranked in causes):
         named += " (equal by these numbers)"
-    infrastructure = [why for row, why in out if row.family == "infrastructure"]
-    if all(ranked.row.family != "infrastructure" for ranked in leading) and signs.poor_acceptance:
-        reasons = [ACCEPTANCE_IS_COUNTED, *infrastructure]
-        if share := split_of_loss(e):
-            reasons.insert(0, share)
-        return f"{named}; infrastructure excluded because {'; '.join(dict.fromkeys(reasons))}"
+    machine = [ranked for ranked in causes if ranked.row.family == "infrastructure"]
+    if machine and machine[0] not in leading and signs.slow_step and machine[0].opinion.weight >= DETERMINED:
+        return f"{named}; and besides, infrastructure: {machine[0].row.title}"
+    if signs.poor_acceptance and not signs.slow_step and not any(ranked in machine for ranked in leading):
+        reasons = [split_of_loss(e), ACCEPTANCE_IS_COUNTED]
+        reasons += [why for row, why in out if row.family == "infrastructure"]
+        return f"{named}; infrastructure excluded because {'; '.join(dict.fromkeys(filter(None, reasons)))}"
     return named
 
 
@@ -131,12 +132,13 @@ def split_of_loss(e: Evidence) -> str:
     length = e.baseline.length or (reference.usual if reference else None)
     if not length or not e.speed.ms_per_step:
         return ""
+    whose = "" if e.baseline.length else f", taking the published length of {length:g} for a healthy one"
     by_length = length / e.acceptance.length
     by_step = (1 / ratio) / by_length
     share = math.log(by_length) / math.log(1 / ratio) if ratio < 1 else 0.0
     return (
         f"of the {1 / ratio:.1f}x lost, {by_length:.1f}x is acceptance ({min(share, 1):.0%}) and"
-        f" {by_step:.1f}x time per step ({e.speed.ms_per_step:.0f} ms)"
+        f" {by_step:.1f}x time per step ({e.speed.ms_per_step:.0f} ms{whose})"
     )
 
 

@@ -85,11 +85,11 @@ def drafter_config(e: Evidence, signs: Signs) -> Finding | None:
         return None
     faults = [*rules.mask_faults(e), *rules.vocab_faults(e), *rules_layers.layer_faults(e)]
     doubts: list[str] = []
-    if d.target_rope is not None and d.rope is not None and d.rope != d.target_rope:
-        faults.append(f"rope_theta {d.rope:g}, the target has {d.target_rope:g}")
-    elif d.rope is None:
-        told = "no rope_theta, so it silently is 10000"
-        (faults if d.target_rope not in (None, 10_000.0) or signs.poor_acceptance else doubts).append(told)
+    measured = e.acceptance is not None and signs.enough
+    if differs := rules.rope_against_target(e):
+        faults.append(differs)
+    elif d.rope is None and d.target_rope is None and (signs.poor_acceptance or not measured):
+        (faults if signs.poor_acceptance else doubts).append("no rope_theta, so it silently is 10000")
     if d.target_layers and d.target_depth and d.target_layers != d.target_depth:
         faults.append(f"trained for {d.target_layers} target layers, the target has {d.target_depth}")
     if e.settings.engine == "vllm" and d.windowed and older(e.settings.version, "0.25.0"):

@@ -74,17 +74,28 @@ def mask_token(e: Evidence, s: Signs) -> Opinion:
     return excluded(f"position 0 accepts {s.first:.3f}; a wrong mask token still leaves 0.09")
 
 
+def rope_against_target(e: Evidence) -> str | None:
+    """How the drafter's rope_theta differs from the target's, where both are known and must be equal.
+
+    They must for a drafter that reads the target's hidden states position by position (DFlash); an independent draft
+    model or an EAGLE head was trained with its own.
+    """
+    d = e.drafter
+    used = d.rope if d.rope is not None else SILENT_ROPE
+    if not d.dflash or d.target_rope is None or used == d.target_rope:
+        return None
+    silently = "" if d.rope is not None else " (absent, so silently that)"
+    return f"rope_theta {used:g}{silently}, the target has {d.target_rope:g}"
+
+
 def rope(e: Evidence, s: Signs) -> Opinion:
     d = e.drafter
     if not s.enough or (s.first is None and not d.present):
         return SILENT
-    known = d.target_rope is not None and d.rope is not None
-    if known and d.rope == d.target_rope:
-        return excluded(f"rope_theta {d.rope:g} is the target's")
-    if known and d.rope != d.target_rope and (s.poor_acceptance or s.first is None):
-        return supported(DIRECT, f"rope_theta {d.rope:g}, the target has {d.target_rope:g}")
-    if known:
-        return supported(SIGNATURE, f"rope_theta {d.rope:g}, the target has {d.target_rope:g}")
+    if d.dflash and d.target_rope is not None:
+        if differs := rope_against_target(e):
+            return supported(DIRECT if s.poor_acceptance or s.first is None else SIGNATURE, differs)
+        return excluded(f"rope_theta {d.target_rope:g} is the target's")
     silent = d.present and d.rope is None
     told = f"the config names no rope_theta, so it silently is {SILENT_ROPE:g}" if silent else ""
     if s.cliff:

@@ -18,6 +18,7 @@ from checks.serving.opinion import (
     older,
     supported,
 )
+from checks.serving.rules_layers import off_family
 from checks.serving.signs import Signs
 
 
@@ -47,8 +48,11 @@ def compile_cache(e: Evidence, s: Signs) -> Opinion:
             )
         if set(base.cache_dirs) & set(e.log.cache_dirs):
             return supported(0.9, "other layer ids, the same cache directory, graphs loaded from it")
+    edited = off_family(e) is not None and older(e.settings.version, "0.22.0") is True
+    if not edited and not s.poor_acceptance:
+        return excluded("nothing points at an edit of the layer ids since the graphs were compiled")
     return supported(
-        0.4,
+        POSSIBLE if s.dead else 0.4,
         "graphs were loaded from a cache whose key does not cover target_layer_ids: if the ids were edited "
         "since it was filled, this is the measurement of the old ones",
         "clear ~/.cache/vllm/torch_compile_cache, restart, measure again",
@@ -88,7 +92,7 @@ def upgrade(e: Evidence, s: Signs) -> Opinion:
 
 def thinking(e: Evidence, s: Signs) -> Opinion:
     mode, base = e.window.get("thinking"), e.baseline.thinking if e.baseline else None
-    if not (s.weak or s.shorter or s.below_reference):
+    if s.dead or not (s.weak or s.shorter or s.below_reference):
         return SILENT
     if isinstance(mode, bool) and base is not None and mode != base:
         return supported(SIGNATURE, f"thinking was {_on(mode)}, in the baseline {_on(base)}")
@@ -102,7 +106,7 @@ def thinking(e: Evidence, s: Signs) -> Opinion:
 
 
 def prompts(e: Evidence, s: Signs) -> Opinion:
-    if not (s.weak or s.shorter or s.below_reference):
+    if s.dead or not (s.weak or s.shorter or s.below_reference):
         return SILENT
     if e.window.get("prompts") == "shipped":
         return excluded("measured with the fixed prompts")

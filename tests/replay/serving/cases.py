@@ -1007,6 +1007,64 @@ HEALTHY_RUNS: tuple[Case, ...] = (
     ),
 )
 
+# Things that look odd and are well: none of them may raise an alarm.
+ODD_BUT_WELL: tuple[Case, ...] = (
+    Case(
+        "odd_warm_restart",
+        tiny(HEALTHY, 866, UNSHIFTED_FILE, version="0.25.0"),
+        "pass",
+        out=("compile_cache",),
+    ),
+    Case(
+        "odd_other_ids_of_a_published_drafter",
+        Observation(
+            after=page(even(5.5, 7), tok_s=60),
+            log=vllm_log(version="0.25.1", model="Qwen/Qwen3.8-27B", layers=(6, 20, 34, 48, 62)),
+            drafter_config=edited(
+                QWEN27, block_size=8, ids=[5, 19, 33, 47, 61], eagle_aux_hidden_state_layer_ids=None
+            ),
+        ),
+        "pass",
+        never=("layer_ids", "one_early"),
+    ),
+    Case(
+        "odd_draft_model_of_another_rope",
+        Observation(
+            after=page((0.8, 0.65, 0.52, 0.42, 0.34), tok_s=90),
+            log=vllm_log(method="draft_model", k=5),
+            drafter_config={"architectures": ["LlamaForCausalLM"], "vocab_size": 4096},
+            target_config={"vocab_size": 4096, "rope_theta": 5e5},
+        ),
+        "pass",
+        never=("rope",),
+    ),
+    Case(
+        "odd_all_reduce_off_as_asked",
+        Observation(
+            after=page(even(4.4, 5), tok_s=87), log=vllm_log(k=5, tp=2, reduce_off=True, layers=None)
+        ),
+        "pass",
+        statuses={"serve.all_reduce": "pass"},
+    ),
+    Case(
+        "odd_no_graphs_on_cpu",
+        Observation(
+            after=page(spec=False, tok_s=20),
+            log=vllm_log(method=None, eager=True).replace("device_config=cuda", "device_config=cpu"),
+        ),
+        "pass",
+        statuses={"serve.graphs": "skip"},
+        never=("graphs_off",),
+    ),
+    Case(
+        "odd_another_baseline_engine",
+        tiny(HEALTHY, 866),
+        "pass",
+        also=("foreign_baseline",),
+        baselines=(Baseline("sglang", engine="sglang", method="mtp", k=3, length=3.4, tok_s=800.0),),
+    ),
+)
+
 INFRASTRUCTURE: tuple[Case, ...] = (
     Case(
         "slow_tp2",
@@ -1041,6 +1099,7 @@ INFRASTRUCTURE: tuple[Case, ...] = (
         "fail",
         first=("rope",),
         also=("starved_cpu",),
+        says=("and besides, infrastructure",),
         baselines=(RIGHT,),
         statuses={"serve.step": "fail", "serve.acceptance": "fail"},
     ),
@@ -1059,4 +1118,4 @@ INFRASTRUCTURE: tuple[Case, ...] = (
     ),
 )
 
-CASES: tuple[Case, ...] = MEASURED + THREADS + HEALTHY_RUNS + INFRASTRUCTURE
+CASES: tuple[Case, ...] = MEASURED + THREADS + HEALTHY_RUNS + ODD_BUT_WELL + INFRASTRUCTURE

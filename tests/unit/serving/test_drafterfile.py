@@ -12,9 +12,25 @@ from checks.serving import record
 from checks.serving.drafterfile import drafter_facts, family_ids, missing_tensors
 
 CONFIG = {"dflash_config": {"mask_token_id": 7, "target_layer_ids": [1, 5, 9]}, "num_hidden_layers": 2}
-PARTS = ["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj", "self_attn.q_norm", "self_attn.k_norm",
-         "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj", "input_layernorm", "post_attention_layernorm"]  # fmt: skip
-NAMES = ["fc.weight", "hidden_norm.weight", "norm.weight", *(f"layers.{at}.{part}.weight" for at in range(2) for part in PARTS)]
+PARTS = [
+    "self_attn.q_proj",
+    "self_attn.k_proj",
+    "self_attn.v_proj",
+    "self_attn.o_proj",
+    "self_attn.q_norm",
+    "self_attn.k_norm",
+    "mlp.gate_proj",
+    "mlp.up_proj",
+    "mlp.down_proj",
+    "input_layernorm",
+    "post_attention_layernorm",
+]
+NAMES = [
+    "fc.weight",
+    "hidden_norm.weight",
+    "norm.weight",
+    *(f"layers.{at}.{part}.weight" for at in range(2) for part in PARTS),
+]
 
 
 def _missing(names: list[str]) -> tuple[str, ...]:
@@ -44,25 +60,43 @@ def test_other_drafters_are_not_judged_by_dflash_names() -> None:
 
 @pytest.mark.parametrize(
     ("layers", "captured", "ids"),
-    [(64, 5, (1, 16, 31, 46, 61)), (36, 5, (1, 9, 17, 25, 33)), (40, 5, (1, 10, 19, 28, 37)), (48, 5, (1, 12, 23, 34, 45)),
-     (62, 5, (1, 16, 30, 44, 59)), (12, 3, (1, 5, 9)), (32, 1, (16,))],
-)  # fmt: skip
+    [
+        (64, 5, (1, 16, 31, 46, 61)),
+        (36, 5, (1, 9, 17, 25, 33)),
+        (40, 5, (1, 10, 19, 28, 37)),
+        (48, 5, (1, 12, 23, 34, 45)),
+        (62, 5, (1, 16, 30, 44, 59)),
+        (12, 3, (1, 5, 9)),
+        (32, 1, (16,)),
+    ],
+)
 def test_the_familys_rule_gives_the_published_ids(layers: int, captured: int, ids: tuple[int, ...]) -> None:
     assert family_ids(layers, captured) == ids
 
 
 @pytest.mark.parametrize(
     "tensors",
-    [NAMES, dict.fromkeys(NAMES, {}), [{"name": name, "shape": [1]} for name in NAMES], {"__metadata__": {}, **dict.fromkeys(NAMES, {})}],
+    [
+        NAMES,
+        dict.fromkeys(NAMES, {}),
+        [{"name": name, "shape": [1]} for name in NAMES],
+        {"__metadata__": {}, **dict.fromkeys(NAMES, {})},
+    ],
 )
 def test_a_tensor_list_is_taken_in_every_form(tmp_path: Path, tensors: Any) -> None:
     path = tmp_path / "record.json"
-    path.write_text(json.dumps({"schema": "provcheck-record/1", "serve": {"drafter_config": CONFIG, "drafter_tensors": tensors}}))
+    path.write_text(
+        json.dumps(
+            {"schema": "provcheck-record/1", "serve": {"drafter_config": CONFIG, "drafter_tensors": tensors}}
+        )
+    )
     seen = record.load(str(path))
     assert set(seen.drafter_tensors or {}) == set(NAMES)
 
 
 def test_an_empty_tensor_list_counts_as_not_recorded(tmp_path: Path) -> None:
     path = tmp_path / "record.json"
-    path.write_text(json.dumps({"schema": "provcheck-record/1", "serve": {"log": "x", "drafter_tensors": []}}))
+    path.write_text(
+        json.dumps({"schema": "provcheck-record/1", "serve": {"log": "x", "drafter_tensors": []}})
+    )
     assert record.load(str(path)).drafter_tensors is None
