@@ -112,7 +112,7 @@ def _headline(
     machine = [ranked for ranked in causes if ranked.row.family == "infrastructure"]
     if machine and machine[0] not in leading and signs.slow_step and machine[0].opinion.weight >= DETERMINED:
         return f"{named}; and besides, infrastructure: {machine[0].row.title}"
-    if signs.poor_acceptance and not signs.slow_step and not any(ranked in machine for ranked in leading):
+    if signs.poor_acceptance and not any(ranked in machine for ranked in leading):
         reasons = [split_of_loss(e), ACCEPTANCE_IS_COUNTED]
         reasons += [why for row, why in out if row.family == "infrastructure"]
         return f"{named}; infrastructure excluded because {'; '.join(dict.fromkeys(filter(None, reasons)))}"
