@@ -1009,10 +1009,18 @@ HEALTHY_RUNS: tuple[Case, ...] = (
 
 # Things that look odd and are well: none of them may raise an alarm.
 ODD_BUT_WELL: tuple[Case, ...] = (
-    Case("odd_ngram_without_a_log", Observation(after=page((.66, .52, .45, .40, .37), drafts=1077, tok_s=685, covered=.72)), "pass",
-         says=("not comparable",)),
-    Case("odd_ngram_that_rarely_matches", Observation(after=page((.10, .02, 0, 0, 0), drafts=400, tok_s=500, covered=.2)), "pass",
-         never=("weights", "mask_token")),
+    Case(
+        "odd_ngram_without_a_log",
+        Observation(after=page((0.66, 0.52, 0.45, 0.40, 0.37), drafts=1077, tok_s=685, covered=0.72)),
+        "pass",
+        says=("not comparable",),
+    ),
+    Case(
+        "odd_ngram_that_rarely_matches",
+        Observation(after=page((0.10, 0.02, 0, 0, 0), drafts=400, tok_s=500, covered=0.2)),
+        "pass",
+        never=("weights", "mask_token"),
+    ),
     Case(
         "odd_warm_restart",
         tiny(HEALTHY, 866, UNSHIFTED_FILE, version="0.25.0"),

@@ -27,13 +27,20 @@ def _page(drafts: float | None, tokens: float) -> str:
         (_page(500, 900), _page(10, 20), "after"),
     ],
 )
-def test_counts_that_were_too_few_to_judge_are_counted_again(before: str | None, after: str, start: str) -> None:
+def test_counts_that_were_too_few_to_judge_are_counted_again(
+    before: str | None, after: str, start: str
+) -> None:
     seen = Observation(before=before, after=after)
     assert window_start(seen) == getattr(seen, start)
 
 
 def test_a_rate_counts_tokens_after_the_first_over_the_time_since_the_first() -> None:
-    answers = [Answer(tokens=101, seconds=2.0), Answer(tokens=51, seconds=1.0), Answer(tokens=1, seconds=0.0), Answer()]
+    answers = [
+        Answer(tokens=101, seconds=2.0),
+        Answer(tokens=51, seconds=1.0),
+        Answer(tokens=1, seconds=0.0),
+        Answer(),
+    ]
     assert decode_rate(answers) == pytest.approx(50.0)
 
 
