@@ -9,6 +9,7 @@ from checks.serving.baseline import Baseline
 from checks.serving.diagnose import as_facts, diagnose
 from checks.serving.evidence import Evidence, gather, prompts_of
 from checks.serving.judge import diagnosis_finding, judge
+from checks.serving.limits import Limits
 from checks.serving.observation import Observation
 
 
@@ -16,11 +17,12 @@ def report(
     seen: Observation,
     baselines: tuple[Baseline, ...] = (),
     wanted: dict[str, Any] | None = None,
+    limits: Limits | None = None,
     *,
     with_diagnosis: bool = False,
 ) -> Report:
     """Judges one observation. Raises BadInput when its metrics cannot be true."""
-    e = gather(seen, baselines, wanted)
+    e = gather(seen, baselines, wanted, limits)
     findings = (*seen.findings, *judge(e))
     facts = facts_of(e)
     if with_diagnosis:

@@ -15,6 +15,7 @@ from checks.model import Status
 from checks.report.options import Presentation, finish, report_options
 from checks.serving import far, live, record, saved
 from checks.serving.evidence import gather
+from checks.serving.limits import overridden
 from checks.serving.observation import Observation
 from checks.serving.report import baseline_of, report
 
@@ -48,6 +49,13 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option("--save-baseline", type=_FILE, help="Keep the numbers of this run as a baseline.")
 @click.option(
     "--wanted", type=_FILE, help='JSON object of settings that must be in effect, like {"tp": 2, "k": 15}.'
+)
+@click.option(
+    "--limit",
+    "limits",
+    multiple=True,
+    metavar="NAME=N",
+    help="Another threshold, like speed_fail=0.7; may be repeated.",
 )
 @click.option("--diagnose", is_flag=True, help="Rank the causes and say why the others are out.")
 @click.option("--passive", is_flag=True, help="Read the live counters only; send nothing.")
@@ -100,10 +108,11 @@ def serve(how: Presentation, url: str | None, **options: Any) -> int:
     _refuse_contradictions(how, url, options)
     wanted = record.read_object(options["wanted"], record.MAX_CONFIG) if options["wanted"] else None
     baselines = tuple(saved.load(name) for name in options["baselines"])
+    limits = overridden(options["limits"])
     seen = _seen(how, url or "", options)
     if options["record_to"]:
         write_whole(options["record_to"], record.to_record(seen).dump())
-    found = report(seen, baselines, wanted, with_diagnosis=options["diagnose"])
+    found = report(seen, baselines, wanted, limits, with_diagnosis=options["diagnose"])
     if options["save_baseline"]:
         _save(options["save_baseline"], seen, found.verdict)
     return finish(found, how)

@@ -13,7 +13,7 @@ from checks.data import prompts
 from checks.errors import BadInput
 from checks.serving import counters, metrics, output
 from checks.serving.client import Answer, Client, NoAnswer
-from checks.serving.signs import MIN_DRAFTS
+from checks.serving.limits import Limits
 
 
 @dataclass
@@ -100,10 +100,10 @@ def _sequential(
 def _enough(drafts: float | None, tally: _Tally) -> bool:
     """Enough drafts; without draft counters, enough verified steps, or enough tokens for a steady rate."""
     if drafts is not None and drafts > 0:
-        return drafts >= MIN_DRAFTS
+        return drafts >= Limits().drafts
     verified = sum(int(answer.spec.get("spec_verify_ct") or 0) for _, answer in tally.answers)
     if verified:
-        return verified >= MIN_DRAFTS
+        return verified >= Limits().drafts
     return (
         sum(answer.tokens or 0 for _, answer in tally.answers) >= 4 * prompts.MAX_TOKENS
         or len(tally.answers) >= 12
