@@ -85,6 +85,18 @@ def _rank(held: list[tuple[CauseRow, Opinion]]) -> tuple[Ranked, ...]:
     return tuple(ranked)
 
 
+def leaders(causes: tuple[Ranked, ...]) -> list[Ranked]:
+    """The causes that the numbers cannot tell from the first: to be mended together."""
+    if not causes:
+        return []
+    top = causes[0].opinion.weight
+    return [
+        ranked
+        for ranked in causes
+        if top - ranked.opinion.weight < _CLOSE and ranked.opinion.weight >= DETERMINED
+    ]
+
+
 def _headline(
     e: Evidence,
     signs: Signs,
@@ -99,12 +111,7 @@ def _headline(
     if not determined:
         names = ", ".join(ranked.row.title for ranked in causes[:4]) or "no rule fits"
         return f"undetermined; candidates: {names}"
-    top = causes[0].opinion.weight
-    leading = [
-        ranked
-        for ranked in causes
-        if top - ranked.opinion.weight < _CLOSE and ranked.opinion.weight >= DETERMINED
-    ]
+    leading = leaders(causes)
     families = list(dict.fromkeys(_HEADLINES[ranked.row.family] for ranked in leading))
     named = " or ".join(families) + ": " + ", or ".join(ranked.row.title for ranked in leading)
     if len(leading) > 1 and len(leading) == sum(ranked.rank == causes[0].rank for ranked in causes):

@@ -41,7 +41,7 @@ class Evidence:
     baseline: Baseline | None = None
     off: Baseline | None = None
     wanted: dict[str, Any] = field(default_factory=dict)
-    limits: Limits = Limits()
+    limits: Limits = field(default_factory=Limits)
 
     @property
     def method(self) -> str | None:

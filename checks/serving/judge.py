@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from checks.model import Finding, Status
 from checks.serving import judge_config, judge_drafter, judge_speed
-from checks.serving.diagnose import Diagnosis
+from checks.serving.diagnose import Diagnosis, leaders
 from checks.serving.evidence import Evidence, prompts_of
 from checks.serving.limits import MIN_PASSIVE_DRAFTS
 from checks.serving.opinion import ASK_BASELINE, ASK_LOG
@@ -268,7 +268,7 @@ def diagnosis_finding(found: Diagnosis, findings: tuple[Finding, ...]) -> Findin
     """The diagnosis as one finding. It takes the worst status of what it explains and never worsens a verdict."""
     order = (Status.FAIL, Status.UNKNOWN, Status.WARN)
     worst = next((status for status in order if any(f.status is status for f in findings)), Status.PASS)
-    fix = "; ".join(dict.fromkeys(ranked.row.fix for ranked in found.causes[:3])) or None
+    fix = "; ".join(dict.fromkeys(ranked.row.fix for ranked in leaders(found.causes))) or None
     asks = f". To settle it: {'; '.join(found.asks[:3])}" if found.asks and worst is not Status.PASS else ""
     cause = ", ".join(ranked.row.id for ranked in found.causes) or None
     return _finding("serve.diagnosis", worst, found.headline + asks, cause=cause, fix=fix, owner="user")
