@@ -37,6 +37,7 @@ class Plan:
     seconds: float = 120.0
     wait: float = 10.0
     thinking: bool = False
+    context: int = 0
     levels: tuple[int, ...] = ()
     log: Path | None = None
     unit: str | None = None
@@ -133,6 +134,7 @@ def _active(client: Client, seen: Observation, plan: Plan) -> Observation:
         client,
         seconds=plan.seconds,
         thinking=plan.thinking,
+        context=plan.context,
         levels=plan.levels,
         sglang=sglang,
         progress=plan.progress,

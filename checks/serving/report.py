@@ -32,6 +32,20 @@ def report(
     return Report("serve", findings, "live" if seen.live else "replayed", facts)
 
 
+_WINDOW = (
+    "prompts",
+    "thinking",
+    "context",
+    "requests",
+    "tokens",
+    "ttft_ms",
+    "tok_s",
+    "kinds",
+    "content_characters",
+    "reasoning_characters",
+)
+
+
 def facts_of(e: Evidence) -> dict[str, Any]:
     """The numbers and settings of a run, in the units of :mod:`checks.serving.evidence`."""
     accepted, speed = e.acceptance, e.speed
@@ -64,6 +78,7 @@ def facts_of(e: Evidence) -> dict[str, Any]:
                 "source": speed.source,
             }
         ),
+        "window": {key: e.window[key] for key in _WINDOW if key in e.window} or None,
         "break_even": None if e.break_even is None else round(e.break_even, 3),
     }
 

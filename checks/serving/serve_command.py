@@ -82,6 +82,13 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     help="Thinking mode of the prompts.",
 )
 @click.option(
+    "--context",
+    type=click.IntRange(0, 1_000_000),
+    default=0,
+    metavar="TOKENS",
+    help="Put about so many tokens of text before each prompt: is it fine short and bad long?",
+)
+@click.option(
     "--concurrency", metavar="LIST", default="", help="Measure speed also with so many at once, like 4,16."
 )
 @click.option(
@@ -175,6 +182,7 @@ def _plan(url: str, options: dict[str, Any]) -> live.Plan:
         seconds=options["seconds"],
         wait=options["wait"],
         thinking=options["thinking"] == "on",
+        context=options["context"],
         levels=_levels(options["concurrency"]),
         log=options["log"],
         unit=options["unit"],

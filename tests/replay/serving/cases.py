@@ -719,6 +719,40 @@ INCIDENT = Case(
 THREADS: tuple[Case, ...] = (
     INCIDENT,
     Case(
+        "long_context",
+        Observation(
+            after=page((0.5, 0.2, 0.09, 0.04, 0.02, 0.01, 0), tok_s=40),
+            log=vllm_log(version="0.33.0", layers=None, k=7),
+            window={"prompts": "shipped", "prompts_version": 1, "context": 8192, "requests": 8},
+        ),
+        "fail",
+        also=("window",),
+        baselines=(
+            Baseline(
+                "short",
+                engine="vllm",
+                version="0.33.0",
+                method="dflash",
+                k=7,
+                length=4.0,
+                tok_s=80.0,
+                ms_per_step=50.0,
+                prompts="shipped/1",
+            ),
+        ),
+    ),
+    Case(
+        "sglang_mask_of_its_own",
+        Observation(
+            log=sglang_log(1.10, 0.01, algorithm="DFLASH", drafter="'/d'", slots=8)
+            + "DFLASH draft runner ready. mask_token=<|MASK|>, mask_token_id=4097\n",
+            drafter_config=CONFIG,
+        ),
+        "fail",
+        first=("mask_token",),
+        says=("the engine drafts with mask token 4097",),
+    ),
+    Case(
         "thread_rope_training",
         Observation(
             after=page((0.055, 0, *ZEROS), drafts=4000, tok_s=40),

@@ -256,3 +256,15 @@ def test_another_machine_that_cannot_be_reached_is_could_not_check(
     code, report = serve("http://127.0.0.1:8000", "--host", "kpro5")
     assert code == 3
     assert _statuses(report)["node.reachable"] == "unknown"
+
+
+def test_prompts_with_a_preamble_are_other_prompts_than_those_without(
+    start: Start, serve: Serve, tmp_path: Path
+) -> None:
+    short = str(tmp_path / "short.json")
+    engine = start("--tok-s", "3000", acceptance=GOOD)
+    serve(engine.url, "--save-baseline", short)
+    _, report = serve(engine.url, "--context", "160", "--baseline", short)
+    assert _statuses(report)["serve.acceptance_baseline"] == "skip"
+    assert report["facts"]["window"]["context"] == 160
+    assert {"code", "prose"} == report["facts"]["window"]["kinds"].keys()

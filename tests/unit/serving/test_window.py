@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from checks.data import prompts
 from checks.serving.client import Answer
 from checks.serving.live import window_start
 from checks.serving.observation import Observation
@@ -46,3 +47,16 @@ def test_a_rate_counts_tokens_after_the_first_over_the_time_since_the_first() ->
 
 def test_without_token_counts_there_is_no_rate_since_chunks_are_no_tokens() -> None:
     assert decode_rate([Answer(content="a b c", seconds=1.0)]) is None
+
+
+@pytest.mark.parametrize("tokens", [160, 2000, 8192])
+def test_a_preamble_is_about_as_long_as_asked_and_always_the_same(tokens: int) -> None:
+    text = prompts.preamble(tokens)
+    assert text == prompts.preamble(tokens)
+    assert 0.5 * tokens < len(text) / 4 < 1.5 * tokens
+    days = text.splitlines()[: tokens // 16]
+    assert len(set(days)) == len(days)
+
+
+def test_no_preamble_leaves_the_prompt_alone() -> None:
+    assert prompts.preamble(0) == ""
