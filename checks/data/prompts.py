@@ -46,13 +46,22 @@ MAX_TOKENS = 256
 """Tokens of one answer: long enough for a steady rate, short enough for some answers within two minutes at 15 tok/s."""
 
 
-_PLACES = ("harbour", "mill", "school", "station", "market", "library", "bakery", "bridge", "orchard", "town hall", "ferry", "quarry")
-_DEEDS = ("reported", "counted", "repaired", "ordered", "lent out", "sold", "received", "inspected", "moved", "painted", "returned", "lost")
-_THINGS = ("lamps", "ropes", "books", "crates of apples", "tickets", "chairs", "letters", "tiles", "boats", "sacks of flour", "keys", "maps")
+_PLACES = (
+    *("harbour", "mill", "school", "station", "market", "library"),
+    *("bakery", "bridge", "orchard", "town hall", "ferry", "quarry"),
+)
+_DEEDS = (
+    *("reported", "counted", "repaired", "ordered", "lent out", "sold"),
+    *("received", "inspected", "moved", "painted", "returned", "lost"),
+)
+_THINGS = (
+    *("lamps", "ropes", "books", "crates of apples", "tickets", "chairs"),
+    *("letters", "tiles", "boats", "sacks of flour", "keys", "maps"),
+)
 
 
 def preamble(tokens: int) -> str:
-    """About ``tokens`` tokens of a town's diary, the same each time: makes a prompt long without giving the answer away."""
+    """About ``tokens`` tokens of a town's diary, the same each time: a prompt gets long and no easier."""
     lines: list[str] = []
     for day in range(tokens // 16):
         place, deed, thing = _PLACES[day * 5 % 12], _DEEDS[day * 7 % 12], _THINGS[(day * 11 + day // 12) % 12]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from checks.data.causes import CAUSES, CauseRow
 from checks.data.references import reference_for
 from checks.serving.evidence import Evidence
 from checks.serving.opinion import ASK_OFF, Opinion, Stance
+from checks.serving.rules_bands import seen_healthy_before
 from checks.serving.rules_machine import ACCEPTANCE_IS_COUNTED
 from checks.serving.signs import Signs, signs_of, speed_ratio
 
@@ -51,7 +52,7 @@ class Diagnosis:
 def diagnose(e: Evidence) -> Diagnosis:
     """All rules over one run. A cause needs no symptom when a file or log states it directly."""
     signs = signs_of(e)
-    opinions = [(row, row.when(e, signs)) for row in CAUSES]
+    opinions = [(row, _discounted(e, row, row.when(e, signs))) for row in CAUSES]
     held = sorted(
         ((row, opinion) for row, opinion in opinions if opinion.stance is Stance.SUPPORTED),
         key=lambda pair: -pair[1].weight,
@@ -74,6 +75,18 @@ def diagnose(e: Evidence) -> Diagnosis:
         _headline(e, signs, causes, out, determined),
         determined,
     )
+
+
+_FILES = ("configuration", "weights", "pairing")
+
+
+def _discounted(e: Evidence, row: CauseRow, opinion: Opinion) -> Opinion:
+    """A fault of the files explains little when the same method was healthy on another engine version: files do not
+    change with it. What a file or log states directly stays."""
+    if row.family not in _FILES or not 0.4 < opinion.weight < 0.93 or not seen_healthy_before(e):
+        return opinion
+    version = e.baseline.version if e.baseline else None
+    return replace(opinion, weight=0.4, because=f"{opinion.because}; but the same was healthy on {version}")
 
 
 def _rank(held: list[tuple[CauseRow, Opinion]]) -> tuple[Ranked, ...]:

@@ -122,7 +122,8 @@ class Evidence:
 
 
 def prompts_of(e: Evidence) -> str | None:
-    """Which prompts were measured with, ``shipped/1``, with a preamble ``shipped/1@8192``; None for counts of unknown traffic."""
+    """Which prompts were measured with: ``shipped/1``, with a preamble ``shipped/1@8192``; None for unknown
+    traffic."""
     kind, version = e.window.get("prompts"), e.window.get("prompts_version")
     context = e.window.get("context")
     return f"{kind}/{version}" + (f"@{context}" if context else "") if kind else None

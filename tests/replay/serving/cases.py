@@ -798,6 +798,7 @@ THREADS: tuple[Case, ...] = (
         ),
         "fail",
         also=("runner_v2", "weights"),
+        determined=False,
     ),
     Case(
         "thread_mtp_quantised",
@@ -880,7 +881,7 @@ THREADS: tuple[Case, ...] = (
             config={"version": "0.5.5.post3"},
         ),
         "fail",
-        also=("upgrade",),
+        first=("upgrade",),
         baselines=(
             Baseline("old", engine="sglang", version="0.5.4", method="eagle3", k=3, length=2.195, tok_s=90.0),
         ),
@@ -936,6 +937,7 @@ THREADS: tuple[Case, ...] = (
         ),
         "fail",
         first=("device_assert",),
+        determined=False,
         never=("mask_token", "hardware"),
     ),
     Case(
