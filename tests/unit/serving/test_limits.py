@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from checks.cli import main
 from checks.errors import BadInput
 from checks.serving.baseline import Baseline
 from checks.serving.limits import Limits, overridden
@@ -67,3 +68,29 @@ def test_lengths_are_held_against_lengths_of_the_same_prompts() -> None:
 def test_live_traffic_against_fixed_prompts_warns_late_and_never_fails() -> None:
     assert _with(3.5, "shipped/1", None) == "pass"
     assert _with(2.5, "shipped/1", None) == "warn"
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        [],
+        ["http://127.0.0.1:1", "--replay", "x"],
+        ["--replay", "x", "--passive"],
+        ["--replay", "x", "--record", "y"],
+        ["--replay", "x", "--host", "kpro5"],
+        ["--replay", "/nowhere/at/all"],
+        ["http://127.0.0.1:1", "--since", "x"],
+        ["http://127.0.0.1:1", "--log", "a", "--unit", "b"],
+        ["http://127.0.0.1:1", "--unit", "-x;reboot", "--wait", "0"],
+        ["http://127.0.0.1:1", "--concurrency", "4,many"],
+        ["http://127.0.0.1:1", "--limit", "speed=1"],
+        ["http://user:pw@127.0.0.1:1"],
+        ["ftp://127.0.0.1"],
+    ],
+)
+def test_a_wrong_call_is_one_line_and_exit_2(args: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", *args]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("provcheck: ")
+    assert len(said.err.splitlines()) == 1
