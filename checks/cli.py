@@ -30,7 +30,12 @@ COMMANDS: dict[str, Row] = {
         "checks.drafter.command:command",
         "Does a draft model's config fit its target and this engine version?",
     ),
+    "serve": Row(
+        "checks.serving.serve_command:serve", "Is a served model generating as it should? Names the cause."
+    ),
+    "compare": Row("checks.serving.compare_command:compare", "Two services: what differs in effect, ranked."),
     "explain": Row("checks.explain:explain", "What a finding means, why it matters and how to mend it."),
+    "_observe": Row("checks.serving.serve_command:observe", "The record of a service, printed.", hidden=True),
     "_generate": Row(
         "checks.serving.command:generate", "Waits until a server really generates.", hidden=True
     ),

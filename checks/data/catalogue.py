@@ -5,18 +5,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from checks.data.entry import Entry
+from checks.data.serve_catalogue import SERVE
 
-
-class Entry(NamedTuple):
-    """One finding id. ``example`` is a line of a report; ``source`` is where the rule comes from."""
-
-    title: str
-    why: str
-    example: str
-    fix: str
-    source: str
-
+__all__ = ["CATALOGUE", "Entry"]
 
 CATALOGUE: dict[str, Entry] = {
     "drafter.config": Entry(
@@ -438,4 +430,5 @@ CATALOGUE: dict[str, Entry] = {
         "/etc/kpro/test-host: root's, mode 0444, one line 'kpro-test-host <uuid>'; SMBIOS product on "
         "virtual machines",
     ),
+    **SERVE,
 }
