@@ -1,0 +1,266 @@
+"""A command line against a table, as findings: one per check, all offenders of a check in it. Pure."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from checks.flags import environment
+from checks.flags.names import Missing, explain
+from checks.flags.read import Given, Reading, read
+from checks.flags.rules import View, clashes
+from checks.flags.table import Table
+from checks.flags.values import BadValue, convert, near, object_problems
+from checks.flags.words import Command
+from checks.model import Finding, Status
+
+SECRETS = ("--api-key", "--admin-api-key", "--hf-token", "--ssl-keyfile-password")
+"""Options whose value is a secret (vLLM FrontendArgs and ModelConfig, SGLang ServerArgs)."""
+PLUGINS = {"--tool-call-parser": "--tool-parser-plugin", "--reasoning-parser": "--reasoning-parser-plugin"}
+
+
+@dataclass
+class Verdict:
+    """Texts by check, worst first: what is wrong, what to do, and which words to blame."""
+
+    wrong: dict[str, list[str]] = field(default_factory=dict)
+    fixes: dict[str, list[str]] = field(default_factory=dict)
+    warned: set[str] = field(default_factory=set)
+    notes: dict[str, list[str]] = field(default_factory=dict)
+
+    def note(self, check: str, text: str) -> None:
+        """Worth knowing and nothing wrong: it goes into the message of a check that passes."""
+        self.notes.setdefault(check, []).append(text)
+
+    def add(self, check: str, text: str, fix: str = "", *, warn: bool = False) -> None:
+        if check not in self.wrong and warn:
+            self.warned.add(check)
+        if not warn:
+            self.warned.discard(check)
+        self.wrong.setdefault(check, []).append(text)
+        if fix:
+            self.fixes.setdefault(check, []).append(fix)
+
+
+CHECKS: Mapping[str, str] = {
+    "program": "the line starts the engine it is judged for",
+    "unknown": "every option is known",
+    "renamed": "no option has been renamed",
+    "removed": "no option has been removed",
+    "deprecated": "no option is on its way out",
+    "abbreviated": "no option is shortened beyond recognition",
+    "arity": "every option has as many values as it takes",
+    "value": "every value is of its option's type",
+    "choice": "every value is one that its option takes",
+    "json": "JSON values have known keys and fitting values",
+    "conflict": "no two settings exclude or undo each other",
+    "repeated": "no option is given twice",
+    "env": "every engine variable is read by this version",
+    "secret": "no secret stands on the command line",
+}
+"""The checks in the order of the report, with what holds when one passes."""
+
+
+def judge(table: Table, command: Command) -> tuple[list[Finding], str | None]:
+    """Findings of every check, and the corrected command where only names were wrong (secrets masked)."""
+    reading = read(table, command.arguments)
+    verdict = Verdict()
+    missing = [explain(table, name, words) for name, words in reading.unknown]
+    _program(table, command, reading, verdict)
+    _names(table, reading, missing, verdict)
+    spec = _values(table, reading, verdict)
+    for clash in clashes(View(table, reading, spec, command.environment)):
+        verdict.add("conflict", f"{clash.message} ({clash.source})", clash.fix, warn=clash.status == "warn")
+    idle = environment.problems(table, command.environment)
+    for problem in idle:
+        verdict.add("env", problem.message, problem.fix, warn=not problem.stops)
+    for one in reading.given:
+        if one.option.name in SECRETS and one.values:
+            advice = "give it by environment or configuration file"
+            verdict.add(
+                "secret",
+                f"the value of {one.option.name} is visible to every user in /proc",
+                advice,
+                warn=True,
+            )
+    return [_finding(table, check, verdict) for check in CHECKS], corrected(
+        command, missing, {problem.name for problem in idle}
+    )
+
+
+def _finding(table: Table, check: str, verdict: Verdict) -> Finding:
+    texts = verdict.wrong.get(check)
+    if not texts:
+        said = "; ".join(verdict.notes.get(check, [])[:20]) or CHECKS[check]
+        return Finding(f"flags.{check}", Status.PASS, "engine", f"{table.shown}: {said}", owner="user")
+    status = Status.WARN if check in verdict.warned else Status.FAIL
+    shown = texts[:20] + ([f"and {len(texts) - 20} more"] if len(texts) > 20 else [])
+    return Finding(
+        f"flags.{check}",
+        status,
+        "engine",
+        f"{table.shown}: " + "; ".join(shown),
+        value=len(texts),
+        limit=0,
+        cause=table.source or None,
+        fix="; ".join(dict.fromkeys(verdict.fixes.get(check, [])[:20])) or None,
+        owner="user",
+    )
+
+
+def _program(table: Table, command: Command, reading: Reading, verdict: Verdict) -> None:
+    if command.program not in (None, table.engine):
+        verdict.add(
+            "program",
+            f"the line starts {command.program}, and it was to be judged as {table.engine}",
+            f"give --engine {command.program}==VERSION, or the line of {table.engine}",
+        )
+    allowed = 1 if table.positional else 0
+    strays = reading.positionals[allowed:]
+    if strays:
+        where = "one word besides options is the model" if allowed else "it takes no word outside options"
+        verdict.add(
+            "program",
+            f"{', '.join(repr(s[:40]) for s in strays[:5])} belong{'s' if len(strays) == 1 else ''} to no option; {where}",
+            "quote values with spaces, or name the option they belong to",
+        )
+    required = {o.name: o for o in table.options.values() if o.required}
+    for name, option in required.items():
+        has_model = table.positional and reading.positionals and name == "--model-path"
+        if not reading.has(*option.names) and not has_model:
+            verdict.add("program", f"{name} is required and missing", f"add {name}")
+
+
+def _names(table: Table, reading: Reading, missing: list[Missing], verdict: Verdict) -> None:
+    for one in missing:
+        verdict.add(one.check, one.message, one.fix)
+    for text in reading.ambiguous:
+        verdict.add("abbreviated", f"{text}, and which one cannot be known", "write it in full")
+    for short, full in reading.abbreviated:
+        verdict.note("abbreviated", f"{short} is taken as {full} as long as no other option starts so")
+    for text in reading.malformed:
+        verdict.add("arity", text, "give the value after the option, as one word")
+    seen: dict[str, Given] = {}
+    for given in reading.given:
+        option = given.option
+        if option.stops:
+            verdict.add(
+                "removed", f"{option.name} stops the start: {option.deprecated}", _instead(option.replacement)
+            )
+        elif option.deprecated is not None:
+            text = option.deprecated.rstrip(".") or "the engine warns at start"
+            verdict.add("deprecated", f"{given.spelled}: {text}", _instead(option.replacement), warn=True)
+        if option.name in seen and not given.path and seen[option.name].values != given.values:
+            verdict.add(
+                "repeated", f"{option.name} is given twice and the last one holds", "keep one", warn=True
+            )
+        if not given.path:
+            seen[option.name] = given
+
+
+def _instead(replacement: str | None) -> str:
+    return f"use {replacement}" if replacement else "drop it"
+
+
+def _values(table: Table, reading: Reading, verdict: Verdict) -> Mapping[str, Any]:
+    """Judges every value; returns the merged ``--speculative-config``."""
+    objects: dict[str, tuple[Given, Any]] = {}
+    for given in reading.given:
+        if given.path:
+            _put(objects, given)
+            continue
+        for text in given.values:
+            try:
+                value = convert(given.option, text)
+            except BadValue as error:
+                masked = given.option.name in SECRETS
+                check = "choice" if given.option.choices and "none of" in str(error) else "value"
+                check = "json" if given.option.type.startswith("json") else check
+                verdict.add(check, f"{given.spelled} {'has no fitting value' if masked else error}")
+                continue
+            if given.option.object or given.option.type == "json":
+                objects[given.option.name] = (given, value)
+            _known(reading, given, text, verdict)
+    for given, value in objects.values():
+        if given.option.object and value is not None:
+            _object(table, given, value, verdict)
+    spec = objects.get("--speculative-config", (None, {}))[1]
+    return _undashed(spec) if isinstance(spec, dict) else {}
+
+
+def _undashed(spec: Mapping[str, Any]) -> dict[str, Any]:
+    return {key.replace("-", "_"): value for key, value in spec.items()}
+
+
+def _put(objects: dict[str, tuple[Given, Any]], given: Given) -> None:
+    """A dotted key into the object of its option, as vLLM merges them into one JSON value."""
+    from checks.flags.values import dotted_value
+
+    holder = objects.setdefault(given.option.name, (given, {}))[1]
+    *path, last = [part for part in given.path if part != "+"]
+    for part in path:
+        holder = holder.setdefault(part, {}) if isinstance(holder, dict) else {}
+    if isinstance(holder, dict):
+        text = given.values[0]
+        holder[last] = text.split(",") if given.path[-1] == "+" else dotted_value(text)
+
+
+def _known(reading: Reading, given: Given, text: str, verdict: Verdict) -> None:
+    """Names that the engine looks up after parsing: only a plug-in could add others."""
+    known = given.option.known
+    plugin = PLUGINS.get(given.option.name)
+    if not known or not text or (plugin and reading.has(plugin)):
+        return
+    if text not in known and text.upper() not in known:
+        close = near(text, list(known))
+        verdict.add(
+            "choice",
+            f"{given.spelled} {text[:60]!r} is no built-in name and no plug-in is given",
+            f"use {close}"
+            if close
+            else f"use one of {', '.join(known[:12])}{' …' if len(known) > 12 else ''}",
+        )
+
+
+def _object(table: Table, given: Given, value: Any, verdict: Verdict) -> None:
+    record = given.option.object or ""
+    if isinstance(value, dict) and given.option.dashed:
+        value = _undashed(value)
+    keys = table.objects.get(record, {})
+    for kind, text in object_problems(record, value, table.objects):
+        if kind == "value":
+            verdict.add("json", f"{given.spelled}: {text}")
+            continue
+        held = table.history.objects_with(record, text) if "." not in text else None
+        close = near(text, [key for key, entry in keys.items() if not entry.get("internal")])
+        when = f", it was there in {held[0]} to {held[1]}" if held else ""
+        verdict.add(
+            "json",
+            f"{given.spelled} has the key {text[:60]!r}, which {table.shown} does not know{when}",
+            f"write {close}" if close else f"drop {text[:60]}",
+        )
+
+
+def corrected(command: Command, missing: list[Missing], idle: set[str]) -> str | None:
+    """The line with every renamed option in its new spelling and without variables that do nothing.
+
+    None when nothing was renamed, or when an unknown option has no successor of the same form. Secrets are masked.
+    """
+    if not missing or any(one.check != "renamed" or not one.new for one in missing):
+        return None
+    renames = {one.name: one.new or one.name for one in missing}
+    words = [f"{name}={value}" for name, value in command.environment.items() if name not in idle]
+    masked = False
+    for word in command.arguments:
+        name, separator, value = word.partition("=")
+        if masked and not word.startswith("-"):
+            name, separator, value = "***", "", ""
+        masked = name in SECRETS and not separator
+        words.append(
+            renames.get(name, name) + separator + ("***" if separator and name in SECRETS else value)
+        )
+    return shlex.join(
+        [*words[: len(words) - len(command.arguments)], *command.shown, *words[-len(command.arguments) :]]
+    )

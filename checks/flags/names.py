@@ -1,0 +1,81 @@
+"""An option that this version does not know: renamed, removed, of another version or engine, or misspelt."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from checks.data.flagrules import RENAMED
+from checks.flags.table import ENGINES, Table, history
+from checks.flags.values import near
+
+
+@dataclass(frozen=True)
+class Missing:
+    """``check`` is ``renamed``, ``removed`` or ``unknown``; ``new`` is the plain new spelling, where there is one."""
+
+    check: str
+    name: str
+    message: str
+    fix: str
+    new: str | None = None
+
+
+def explain(table: Table, name: str, words: tuple[str, ...]) -> Missing:
+    """Why a version does not know a name. ``words`` are the option and its values as they were given."""
+    plain = name.replace("_", "-") if table.engine == "vllm" else name
+    seen = table.history.seen("flags", plain)
+    new = replacement(table, plain)
+    if new and _names_an_option(table, new):
+        until = f"{table.engine} took it until {seen[1]}" if seen else "an earlier version had it"
+        bare = new if re.fullmatch(r"--[a-z0-9-]+", new) else None
+        values = " ".join(w for w in words[1:] if len(w) < 60)
+        shown = f"{bare} {values}".strip() if bare else new
+        return Missing("renamed", name, f"{name} is now {new} ({until})", f"write {shown}", bare)
+    if seen and _before(table, seen[1]):
+        return Missing(
+            "removed", name, f"{name} is gone since after {seen[1]}, without a successor", f"drop {name}"
+        )
+    if seen:
+        came = f"{name} exists from {seen[0]} on"
+        return Missing(
+            "unknown", name, f"{came}, not yet in {table.version}", f"drop {name}, or use {seen[0]} or newer"
+        )
+    close = near(plain, sorted(table.options))
+    elsewhere = [e for e in ENGINES if e != table.engine and history(e).seen("flags", plain)]
+    if elsewhere and not close:
+        message = f"{name} is an option of {elsewhere[0]}, not of {table.engine}"
+        return Missing("unknown", name, message, f"drop {name}")
+    hint = f"; did you mean {close}?" if close else ""
+    return Missing(
+        "unknown",
+        name,
+        f"{name} is in no version of {table.engine} that was read{hint}",
+        f"write {close}" if close else f"drop {name}",
+    )
+
+
+def replacement(table: Table, name: str) -> str | None:
+    """The new spelling: as a release announced it, else from the rows read by hand; chains are followed."""
+    for _ in range(5):
+        row = next((r for r in RENAMED if r.engine == table.engine and r.old == name), None)
+        new = row.new if row else table.history.said_instead(name)
+        if new is None:
+            return None
+        if _names_an_option(table, new):
+            return new
+        name = new.split("=")[0].split(" ")[0]
+    return None
+
+
+def _names_an_option(table: Table, text: str) -> bool:
+    """Whether a text such as ``--cuda-graph-backend-{decode,prefill}=disabled`` names options of this version."""
+    name = text.split("=")[0].split(" ")[0]
+    match = re.fullmatch(r"(.*)\{([^}]*)\}(.*)", name)
+    names = [match[1] + part + match[3] for part in match[2].split(",")] if match else [name]
+    return all(one in table.options for one in names)
+
+
+def _before(table: Table, version: str) -> bool:
+    known = table.history.versions
+    return known.index(version) < known.index(table.version)
