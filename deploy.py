@@ -1,1 +1,19 @@
-"""The runbook."""
+"""The runbook: from a machine as it is to a service that answers.
+
+    pyinfra inventories/kpro5.py deploy.py                       shows the plan, asks, does it
+    pyinfra inventories/kpro5.py deploy.py --dry                 shows the plan
+    pyinfra inventories/kpro5.py deploy.py --data phases=install,configure
+"""
+
+from provision import chain
+
+# install: the metal
+chain.inspect()  # 1; steps 2-5 (release, driver, reboot, device nodes) are looked at here and change nothing
+
+# configure: the container and what is in it
+chain.container()  # 6
+chain.stack()  # 8; step 7 (guest user space) is looked at in 1
+
+# activate: proof, then the cut-over
+chain.gate()  # 9
+chain.service()  # 10

@@ -31,12 +31,25 @@ EXIT_PASS, EXIT_FAIL, EXIT_USAGE, EXIT_UNKNOWN = 0, 1, 2, 3
 
 
 @dataclass(frozen=True)
+class Silence:
+    """Why a known-bad finding does not count: who answers for it, the reason, the last day (ISO)."""
+
+    owner: str
+    reason: str
+    until: str
+
+    def __str__(self) -> str:
+        return f"silenced by {self.owner} until {self.until}: {self.reason}"
+
+
+@dataclass(frozen=True)
 class Finding:
     """One check on one subject.
 
-    ``id`` is ``<area>.<check>``; ``subject`` is ``gpuN``, ``host``, ``pair A-B``, ``drafter``, ``engine`` ...;
-    ``value``, ``limit`` and ``unit`` say what was measured against what; ``owner`` says who mends it, the
-    ``node``'s operator or the ``user`` of the service.
+    ``id`` is ``<area>.<check>``; ``subject`` is ``gpuN``, ``host``, ``pair A-B``, ``drafter``, ``engine``
+    ...; ``value``, ``limit`` and ``unit`` say what was measured against what; ``owner`` says who mends it,
+    the ``node``'s operator or the ``user`` of the service. A ``silence`` takes it out of the verdict, not
+    out of the report.
     """
 
     id: str
@@ -49,14 +62,21 @@ class Finding:
     cause: str | None = None
     fix: str | None = None
     owner: str = "node"
+    silence: Silence | None = None
 
     def as_dict(self) -> dict[str, Any]:
         return {**asdict(self), "status": self.status.value}
 
 
 def verdict_of(findings: Iterable[Finding]) -> Status:
-    """The worst of fail > unknown > warn > pass. ``skip`` never changes it; nothing looked at is unknown."""
-    seen = {finding.status for finding in findings} - {Status.SKIP}
+    """The worst of fail > unknown > warn > pass. ``skip`` never changes it; nothing looked at is unknown.
+
+    A silenced finding does not count; when nothing else was looked at, the verdict is warn, never pass.
+    """
+    counted = [finding for finding in findings if finding.status is not Status.SKIP]
+    seen = {finding.status for finding in counted if finding.silence is None}
+    if counted and not seen:
+        return Status.WARN
     return next((status for status in _WORST_FIRST if status in seen), Status.UNKNOWN)
 
 

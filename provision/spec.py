@@ -1,52 +1,38 @@
 """What an operator writes: machines, GPUs, guests, services. Typed, frozen, refused as a whole when wrong.
 
 An inventory file builds one ``Machine`` (or a ``Fleet``) from these and ends with
-``metal, guests = machine.pyinfra_groups()``.
+``metal, guests = machine.pyinfra_groups()``. What the types cannot know (versions, files, names that must
+resolve) is judged by ``provision.inventory``.
 """
 
 from __future__ import annotations
 
-import ipaddress
 import re
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, StrictBool, field_validator, model_validator
 
-from checks.bdf import Bdf
+from provision.forms import AbsolutePath, BdfText, Name, Network, Port, SshHost, Where, later, refuse
+from provision.spec_base import Spec
+from provision.spec_service import Baseline, Candidate, Engine, Model, Service
 
-
-class Spec(BaseModel):
-    """Unknown keys are refused: a typo must never become a silent default."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True)
-
-
-def _bdf(text: str) -> str:
-    return str(Bdf.parse(text))
-
-
-def _name(text: str) -> str:
-    if not re.fullmatch(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", text):
-        raise ValueError(f"{text!r} is no name: lower-case letters, digits and dashes, at most 63")
-    return text
-
-
-def _absolute(path: str) -> str:
-    if not path.startswith("/") or ".." in Path(path).parts or re.search(r"[\s,]", path):
-        raise ValueError(f"{path!r} must be absolute, without '..', white space or commas")
-    return path
-
-
-def _address(text: str) -> str:
-    ipaddress.ip_address(text)
-    return text
-
-
-Name = Annotated[str, AfterValidator(_name)]
-BdfText = Annotated[str, AfterValidator(_bdf)]
-AbsolutePath = Annotated[str, AfterValidator(_absolute)]
+__all__ = [
+    "Baseline",
+    "Candidate",
+    "Driver",
+    "Engine",
+    "Fleet",
+    "Gpu",
+    "Guest",
+    "HostGroup",
+    "Machine",
+    "Model",
+    "Mount",
+    "Service",
+    "Spec",
+    "Ssh",
+]
 
 
 class Gpu(Spec):
@@ -57,7 +43,7 @@ class Gpu(Spec):
 
 
 class Driver(Spec):
-    """The NVIDIA driver that the machine must run: pinned version, ``open`` or ``proprietary``, and its route."""
+    """The NVIDIA driver that the machine must run: a pinned version, its flavour and its route."""
 
     version: str
     flavour: Literal["open", "proprietary"] = "open"
@@ -67,8 +53,8 @@ class Driver(Spec):
 class Ssh(Spec):
     """How the machine is reached. ``host`` may be an alias of the operator's ssh_config."""
 
-    host: str
-    port: int | None = Field(default=None, ge=1, le=65535)
+    host: SshHost
+    port: Port | None = None
     user: str | None = None
     key: str | None = None
     known_hosts: str | None = None
@@ -79,94 +65,7 @@ class Mount(Spec):
 
     source: AbsolutePath
     target: AbsolutePath
-    read_only: bool = True
-
-
-class Engine(Spec):
-    """An engine environment: what is installed, from where, with which patches.
-
-    ``index`` asks the guest's own configured Python index; ``wheel`` takes a folder of wheels on the
-    controller and nothing else; ``git`` and ``tree`` are read by later steps of the same chain.
-    """
-
-    kind: str
-    version: str
-    source: Literal["index", "wheel"] = "index"
-    wheelhouse: Path | None = None
-    python: str = "3.11"
-
-    @model_validator(mode="after")
-    def _wheelhouse_goes_with_wheel(self) -> Engine:
-        if (self.source == "wheel") != (self.wheelhouse is not None):
-            raise ValueError("source='wheel' needs wheelhouse=<folder of wheels>, and only that source takes one")
-        return self
-
-
-class Model(Spec):
-    """Model files, pinned to a commit.
-
-    ``folder`` is a folder on the controller that is copied and verified; without it the files must already be
-    in the guest under ``/srv/models`` (a mount of the machine), with their manifest.
-    """
-
-    repo: str = Field(pattern=r"^[\w.-]+/[\w.-]+$")
-    revision: str = Field(pattern=r"^[0-9a-f]{40}$")
-    folder: Path | None = None
-
-    @property
-    def directory(self) -> str:
-        """Where the files lie in the guest."""
-        return f"/srv/models/{self.repo.replace('/', '--')}@{self.revision}"
-
-
-class Baseline(Spec):
-    """What this service did when it was well: the figure that a regression is measured against."""
-
-    decode_tok_s: float = Field(gt=0)
-    concurrency: int = Field(default=1, ge=1)
-    source: str
-
-
-class Candidate(Spec):
-    """What is to be tried instead. It never becomes the service unless it proves to be better."""
-
-    engine: Engine
-    profile: str
-    drafter: Model | None = None
-    flags: tuple[str, ...] = ()
-
-
-class Service(Spec):
-    """One LLM service of a guest; its unit is ``kpro-<name>.service``."""
-
-    name: Name
-    engine: Engine
-    model: Model
-    drafter: Model | None = None
-    profile: str = "plain"
-    flags: tuple[str, ...] = ()
-    environment: dict[str, str] = Field(default_factory=dict)
-    listen: Annotated[str, AfterValidator(_address)] = "127.0.0.1"
-    port: int = Field(default=8000, ge=1, le=65535)
-    api_key_file: Path | None = None
-    ready_seconds: int = Field(default=900, ge=1)
-    replay: Path | None = None
-    baseline: Baseline | None = None
-    candidate: Candidate | None = None
-
-    @property
-    def unit(self) -> str:
-        return f"kpro-{self.name}.service"
-
-    @property
-    def loopback(self) -> bool:
-        return ipaddress.ip_address(self.listen).is_loopback
-
-    @model_validator(mode="after")
-    def _a_public_service_has_a_key(self) -> Service:
-        if not self.loopback and self.api_key_file is None:
-            raise ValueError(f"listen={self.listen} is not loopback: api_key_file is needed")
-        return self
+    read_only: StrictBool = True
 
 
 class Guest(Spec):
@@ -176,8 +75,8 @@ class Guest(Spec):
     backend: Literal["pct", "lxc"]
     id: str
     suite: Literal["bookworm", "trixie"] = "bookworm"
-    unprivileged: bool = False
-    network: Literal["host", "isolated"] | Annotated[str, Field(pattern=r"^bridge:[\w.-]{1,15}$")] = "host"
+    unprivileged: StrictBool = False
+    network: Network = "host"
     gpus: tuple[BdfText, ...] = ()
     userspace: Literal["packages", "run", "bind"] = "bind"
     mounts: tuple[Mount, ...] = ()
@@ -190,59 +89,89 @@ class Guest(Spec):
 
     @model_validator(mode="after")
     def _coherent(self) -> Guest:
-        if self.backend == "pct" and not re.fullmatch(r"[1-9]\d{2,8}", self.id):
-            raise ValueError(f"id={self.id!r}: a Proxmox vmid is a number from 100 up")
-        if self.backend == "lxc":
-            _name(self.id)
-        names = [service.name for service in self.services]
-        if len(set(names)) != len(names):
-            raise ValueError(f"two services are called {_first_twice(names)!r}")
-        ports = [service.port for service in self.services]
-        if len(set(ports)) != len(ports):
-            raise ValueError(f"two services on port {_first_twice(ports)}")
+        refuse("Guest", self._wrong())
         return self
+
+    def _wrong(self) -> Iterator[tuple[Where, str]]:
+        if self.backend == "pct" and not re.fullmatch(r"[1-9]\d{2,8}", self.id):
+            yield ("id",), f"{self.id!r}: a Proxmox vmid is a number from 100 to 999999999"
+        if self.backend == "lxc" and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", self.id):
+            yield ("id",), f"{self.id!r} is no container name: letters, digits, dots and dashes"
+        for index, first in later(service.name for service in self.services):
+            yield (
+                ("services", index, "name"),
+                f"{self.services[index].name!r} is already services[{first}]: both would be one unit",
+            )
+        for index, first in later(self.gpus):
+            yield ("gpus", index), f"{self.gpus[index]} is already gpus[{first}]"
+        for index, first in later(mount.target for mount in self.mounts):
+            yield (
+                ("mounts", index, "target"),
+                f"{self.mounts[index].target} is already the target of mounts[{first}]",
+            )
+        for where, port, holder in _taken_twice(_ports(self)):
+            yield where, f"{port} is already the port of {holder}: two services cannot listen on one"
 
 
 class Machine(Spec):
     """A host and its guests.
 
     ``managed = False``: steps 2-5 and 7 only observe (a host whose driver somebody else looks after).
-    ``ssh = None``: the machine that kpro itself runs on.
+    ``ssh = None``: the machine that kpro itself runs on. ``gpu_count`` is how many NVIDIA GPUs the machine
+    has in all, those that stay with virtual machines too; given, it must agree.
     """
 
     name: Name
     ssh: Ssh | None = None
-    managed: bool = True
+    managed: StrictBool = True
     reboot: Literal["allowed", "refused"] = "refused"
     gpus: tuple[Gpu, ...] = ()
+    gpu_count: int | None = Field(default=None, ge=0)
     driver: Driver | None = None
     guests: tuple[Guest, ...] = ()
 
     @model_validator(mode="after")
     def _coherent(self) -> Machine:
-        own = [gpu.bdf for gpu in self.gpus]
-        if len(set(own)) != len(own):
-            raise ValueError(f"GPU {_first_twice(own)} is listed twice")
-        taken: dict[str, str] = {}
-        for guest in self.guests:
-            for bdf in guest.gpus:
-                if bdf not in own:
-                    raise ValueError(f"guest {guest.name!r} wants GPU {bdf}, which machine.gpus does not list")
-                if bdf in taken:
-                    raise ValueError(f"GPU {bdf} is given to {taken[bdf]!r} and to {guest.name!r}")
-                taken[bdf] = guest.name
-        for what, values in (
-            ("guests are called", [guest.name for guest in self.guests]),
-            ("guests have the id", [f"{guest.backend}:{guest.id}" for guest in self.guests]),
-        ):
-            if len(set(values)) != len(values):
-                raise ValueError(f"two {what} {_first_twice(values)!r}")
-        shared = [
-            service.port for guest in self.guests if guest.network == "host" for service in guest.services
-        ]
-        if len(set(shared)) != len(shared):
-            raise ValueError(f"two services on port {_first_twice(shared)} of the machine's own network")
+        refuse("Machine", self._wrong())
         return self
+
+    def _wrong(self) -> Iterator[tuple[Where, str]]:
+        own = [gpu.bdf for gpu in self.gpus]
+        for index, first in later(own):
+            yield ("gpus", index, "bdf"), f"{own[index]} is already gpus[{first}]"
+        taken: dict[str, int] = {}
+        for at, guest in enumerate(self.guests):
+            for index, bdf in enumerate(guest.gpus):
+                where: Where = ("guests", at, "gpus", index)
+                if bdf not in own:
+                    listed = ", ".join(own) or "none"
+                    yield where, f"{bdf} is no GPU of the machine: machine.gpus lists {listed}"
+                elif taken.setdefault(bdf, at) != at:
+                    yield (
+                        where,
+                        f"{bdf} is already given to guests[{taken[bdf]}] ({self.guests[taken[bdf]].name})",
+                    )
+        for index, first in later(guest.name for guest in self.guests):
+            yield ("guests", index, "name"), f"{self.guests[index].name!r} is already guests[{first}]"
+        for index, first in later((guest.backend, guest.id) for guest in self.guests):
+            yield (
+                ("guests", index, "id"),
+                f"{self.guests[index].id} is already guests[{first}] ({self.guests[first].name})",
+            )
+        shared = [
+            (("guests", at, *where), port, f"guests[{at}].{holder}")
+            for at, guest in enumerate(self.guests)
+            if guest.network == "host"
+            for where, port, holder in _ports(guest)
+        ]
+        for where, port, holder in _taken_twice(shared):
+            yield (
+                where,
+                (
+                    f"{port} is already the port of {holder}: both guests use the machine's own network "
+                    "(network='host'), where two services cannot listen on one port"
+                ),
+            )
 
     @property
     def host_name(self) -> str:
@@ -264,10 +193,21 @@ class Fleet(Spec):
 
     @model_validator(mode="after")
     def _names_are_unique(self) -> Fleet:
-        names = [machine.host_name for machine in self.machines]
-        if len(set(names)) != len(names):
-            raise ValueError(f"two machines are called {_first_twice(names)!r}")
+        refuse("Fleet", self._wrong())
         return self
+
+    def _wrong(self) -> Iterator[tuple[Where, str]]:
+        for index, first in later(machine.name for machine in self.machines):
+            yield (
+                ("machines", index, "name"),
+                f"{self.machines[index].name!r} is already machines[{first}]",
+            )
+        for index, first in later(machine.host_name for machine in self.machines):
+            if self.machines[index].name != self.machines[first].name:
+                yield (
+                    ("machines", index, "ssh"),
+                    f"is missing, as it is for machines[{first}]: without ssh both are this machine",
+                )
 
     def pyinfra_groups(self) -> tuple[HostGroup, HostGroup]:
         metal, guests = HostGroup(), HostGroup()
@@ -305,5 +245,36 @@ def _connection(ssh: Ssh | None) -> dict[str, Any]:
     return {key: value for key, value in pairs.items() if value is not None}
 
 
-def _first_twice(values: list[Any]) -> Any:
-    return next(value for value in values if values.count(value) > 1)
+Claim = tuple[Where, int, str]
+
+
+def _ports(guest: Guest) -> list[Claim]:
+    """Every port that a service or candidate of the guest takes, with the field that says so."""
+    return [
+        claim
+        for index, service in enumerate(guest.services)
+        for claim in (
+            (("services", index, "port"), service.port, f"services[{index}] ({service.name})"),
+            *(
+                [
+                    (
+                        ("services", index, "candidate"),
+                        service.candidate_port,
+                        f"services[{index}].candidate",
+                    )
+                ]
+                if service.candidate
+                else []
+            ),
+        )
+    ]
+
+
+def _taken_twice(claims: Iterable[Claim]) -> Iterator[Claim]:
+    """The claims on a port that an earlier one has; the text is that of the earlier one."""
+    first: dict[int, str] = {}
+    for where, port, holder in claims:
+        if port in first:
+            yield where, port, first[port]
+        else:
+            first[port] = holder

@@ -1,0 +1,126 @@
+"""A child process with a deadline. A child that hangs is abandoned, never waited for.
+
+NVML can sleep uninterruptibly inside the driver (Xid 119, a dead GSP): SIGKILL then waits as long as the
+driver does, so nothing here waits for the death of a child.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import checks
+
+OUTPUT_LIMIT = 16 << 20
+_BOOT = "import sys; sys.path.insert(0, {!r}); from checks.cli import main; raise SystemExit(main())"
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What a child said. ``code`` is its exit code (negative: a signal), None when it was abandoned."""
+
+    stdout: bytes
+    stderr: str
+    code: int | None
+    timed_out: bool = False
+
+
+def self_command(*args: str) -> list[str]:
+    """The argv that runs provcheck again: the same single file, or the same checkout or wheel."""
+    home = Path(checks.__file__).absolute().parent.parent
+    if home.is_file():
+        return [sys.executable, str(home), *args]
+    return [sys.executable, "-c", _BOOT.format(str(home)), *args]
+
+
+def run(argv: Sequence[str], deadline: float, stdin: bytes = b"", *, detached: bool = True) -> Ended:
+    """Runs ``argv`` for at most ``deadline`` seconds and returns what it printed until then.
+
+    ``detached`` gives it a session of its own: it is killed with its children, and cannot ask on the
+    terminal. Output beyond 16 MiB ends the child as well. Raises OSError when it cannot be started.
+    """
+    end = time.monotonic() + deadline
+    process = subprocess.Popen(
+        argv,
+        stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=detached,
+    )
+    try:
+        out, err, cut = _pump(process, stdin, end)
+        if cut:
+            return Ended(out, _text(err), None, timed_out=True)
+        process.wait(timeout=max(0.0, end - time.monotonic()))
+        return Ended(out, _text(err), process.returncode)
+    except subprocess.TimeoutExpired:
+        return Ended(out, _text(err), None, timed_out=True)
+    finally:
+        _abandon(process, detached)
+
+
+def _pump(process: subprocess.Popen[bytes], stdin: bytes, end: float) -> tuple[bytes, bytes, bool]:
+    """Feeds stdin and gathers stdout and stderr until both close (False) or the deadline passes (True)."""
+    assert process.stdout is not None
+    assert process.stderr is not None
+    gathered: dict[int, bytearray] = {
+        process.stdout.fileno(): bytearray(),
+        process.stderr.fileno(): bytearray(),
+    }
+    out, err = gathered.values()
+    waiting = set(gathered)
+    rest = memoryview(stdin)
+    sink = process.stdin.fileno() if process.stdin else None
+    if sink is not None:
+        os.set_blocking(sink, False)
+    while waiting:
+        left = end - time.monotonic()
+        if left <= 0 or len(out) + len(err) > OUTPUT_LIMIT:
+            return bytes(out), bytes(err), True
+        readable, writable, _ = select.select(waiting, [] if sink is None else [sink], [], left)
+        for fd in readable:
+            data = os.read(fd, 1 << 16)
+            gathered[fd] += data
+            if not data:
+                waiting.discard(fd)
+        if writable and sink is not None:
+            try:
+                rest = rest[os.write(sink, rest[: 1 << 16]) :]
+            except BrokenPipeError:
+                rest = rest[:0]
+            if not rest:
+                assert process.stdin is not None
+                process.stdin.close()
+                sink = None
+    return bytes(out), bytes(err), False
+
+
+def _abandon(process: subprocess.Popen[bytes], detached: bool) -> None:
+    if process.poll() is None:
+        with suppress(ProcessLookupError, PermissionError):
+            if detached:
+                os.killpg(process.pid, signal.SIGKILL)
+            else:
+                process.kill()
+        end = time.monotonic() + 0.2
+        while process.poll() is None and time.monotonic() < end:
+            time.sleep(0.01)
+        if process.returncode is None:
+            # Popen would warn at its end about a child that nobody can wait for.
+            process.returncode = -signal.SIGKILL
+    for stream in (process.stdin, process.stdout, process.stderr):
+        if stream is not None:
+            with suppress(OSError):
+                stream.close()
+
+
+def _text(data: bytes) -> str:
+    return data.decode(errors="replace").strip()

@@ -1,0 +1,52 @@
+"""The command line of provcheck. A command is one row here; its module is imported when it is called.
+
+The children that look at hardware (``_probe``) are dispatched before click is imported: they start fast and
+need nothing but the standard library and pynvml.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from checks.errors import BadInput
+from checks.model import EXIT_USAGE
+
+EXIT_INTERRUPTED = 130
+
+
+class Row(NamedTuple):
+    """``target`` is ``module:attribute`` of a click command; ``help`` is its line in ``provcheck --help``."""
+
+    target: str
+    help: str
+    hidden: bool = False
+
+
+COMMANDS: dict[str, Row] = {
+    "gpus": Row("checks.gpus.command:gpus", "Are all GPUs there and healthy? Passive: reads only."),
+    "explain": Row("checks.explain:explain", "What a finding means, why it matters and how to mend it."),
+    "_generate": Row(
+        "checks.serving.command:generate", "Waits until a server really generates.", hidden=True
+    ),
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command and returns its exit code; never a traceback for what the caller did wrong."""
+    args = list(sys.argv[1:] if argv is None else argv)
+    try:
+        if args[:1] == ["_probe"]:
+            from checks.probe import main as probe
+
+            return probe(args[1:])
+        from checks.group import run
+
+        return run(args, COMMANDS)
+    except BadInput as error:
+        print(f"provcheck: {error}", file=sys.stderr)  # noqa: T201
+        return EXIT_USAGE
+    except KeyboardInterrupt:
+        print("provcheck: interrupted, no verdict", file=sys.stderr)  # noqa: T201
+        return EXIT_INTERRUPTED

@@ -1,0 +1,1 @@
+"""Knowledge as data: rows of values, each with its source."""

@@ -1,0 +1,222 @@
+"""Rules about the host: does the driver answer, is it loaded, do its halves fit, are all GPUs enumerated."""
+
+from __future__ import annotations
+
+from checks.bdf import Bdf
+from checks.data.boards import DRIVER_FLOORS
+from checks.gpus.dump import (
+    DIED,
+    DRIVER_NOT_LOADED,
+    GPU_IS_LOST,
+    LIBRARY_NOT_FOUND,
+    MISMATCH,
+    NO_PERMISSION,
+    TIMEOUT,
+    UNKNOWN_ERROR,
+    Gap,
+)
+from checks.gpus.rule import Outcome, Scene, failed, passed, skipped, unknown, warned
+
+_NO_LIBRARY = (
+    "install the driver's user-space part of the kernel module's version (libnvidia-ml.so.1 is missing)"
+)
+
+
+def responds(scene: Scene) -> Outcome:
+    """Did NVML answer in time? A hang is Xid 119, a dead GSP or a GPU in reset; a new try hangs as well."""
+    late = [gpu for gpu in scene.dump.gpus if gpu.handle and gpu.handle.code in (TIMEOUT, DIED)]
+    gap = scene.dump.init if scene.dump.init else late[0].handle if late else None
+    if gap is None:
+        return passed("NVML answered in time")
+    where = "" if scene.dump.init else f" at {late[0].subject}"
+    if gap.code == TIMEOUT:
+        return unknown(
+            f"NVML hung{where}: {gap.text}; the probe was abandoned",
+            cause="the driver waits for a GPU that does not answer (Xid 119 or 120, a GPU in reset)",
+            fix="look for Xid in the kernel log (dmesg | grep -i xid); reset that GPU or reboot the host",
+        )
+    if gap.code == DIED:
+        return unknown(
+            f"the NVML probe died{where}: {gap.text}", fix="run 'nvidia-smi -q' by hand and read its error"
+        )
+    if gap.code in (LIBRARY_NOT_FOUND, "ImportError", "ForeignBinding"):
+        return skipped("there was no library to ask: see driver.library")
+    return passed("NVML answered in time, with an error: see driver.library")
+
+
+def loaded(scene: Scene) -> Outcome:
+    """Is the kernel module loaded?"""
+    node, init = scene.node, scene.dump.init
+    if init is None:
+        return passed("the kernel module is loaded", value=_text(scene.dump.driver))
+    if node.module is not None:
+        return passed(f"the kernel module {node.module} is loaded", value=node.module)
+    if init.code != DRIVER_NOT_LOADED and not node.module_absent:
+        return unknown(f"NVML could not be started ({init}) and the kernel module was not looked at")
+    cause = f"GPUs on the bus: {node.held_by()}" if node.gpus else None
+    fix = "load it (modprobe nvidia) and read 'dmesg | grep -i nvrm' when that fails"
+    if any(gpu.driver == "vfio-pci" for gpu in node.gpus or ()):
+        fix = "release the GPUs from vfio-pci, install the driver for this kernel, load it (modprobe nvidia)"
+    verdict = failed if scene.gpus_wanted else unknown
+    return verdict("the NVIDIA kernel module is not loaded: no GPU can work here", cause=cause, fix=fix)
+
+
+def library(scene: Scene) -> Outcome:
+    """Do the user-space library and the kernel module belong together?"""
+    init = scene.dump.init
+    if init is None:
+        driver, nvml = _text(scene.dump.driver), _text(scene.dump.library)
+        if driver is None or nvml is None:
+            return unknown(
+                f"versions could not be read: driver {scene.dump.driver}, library {scene.dump.library}"
+            )
+        if nvml == driver or nvml.endswith(f".{driver}"):
+            return passed(f"library and kernel module are both {driver}", value=driver)
+        return warned(f"the kernel module is {driver} and the library {nvml}", value=nvml, limit=driver)
+    if init.code == MISMATCH:
+        return _mismatch(scene)
+    cause, fix = _ADVICE.get(init.code, (None, "run 'nvidia-smi' by hand and read its error"))
+    return unknown(f"NVML could not be started: {init}", cause=cause, fix=fix)
+
+
+_ADVICE: dict[int | str | None, tuple[str | None, str]] = {
+    LIBRARY_NOT_FOUND: ("the driver's user-space part is not installed, or not visible here", _NO_LIBRARY),
+    DRIVER_NOT_LOADED: ("the kernel module is not loaded", "load it: modprobe nvidia"),
+    NO_PERMISSION: (
+        "no access to /dev/nvidia*",
+        "run as a user who may open /dev/nvidiactl and /dev/nvidia0",
+    ),
+    UNKNOWN_ERROR: (
+        "in a container: 'systemctl daemon-reload' took /dev/nvidia* from its cgroup; the host is fine",
+        "restart the container; on a host, read 'dmesg | grep -i nvrm'",
+    ),
+    GPU_IS_LOST: (
+        "a GPU has fallen off the bus",
+        "read 'dmesg | grep -i xid', then reboot the host (cold if need be)",
+    ),
+    TIMEOUT: ("see driver.responds", "see driver.responds"),
+    DIED: ("see driver.responds", "see driver.responds"),
+    "ForeignBinding": (
+        "an old package named pynvml or nvidia-ml-py3 shadows NVIDIA's",
+        "uninstall pynvml and nvidia-ml-py3, or run the single-file provcheck, which brings its own",
+    ),
+    "ImportError": (
+        "the Python binding is missing",
+        "install nvidia-ml-py, or run the single-file provcheck",
+    ),
+}
+
+
+def _mismatch(scene: Scene) -> Outcome:
+    kernel, user = scene.node.module, scene.node.library
+    seen = f"kernel module {kernel or 'of unknown version'}, library {user or 'of unknown version'}"
+    return failed(
+        f"driver and library do not fit: {seen}; no GPU can be used until they do",
+        value=user,
+        limit=kernel,
+        cause="packages were upgraded under the loaded module, or a container brings another version",
+        fix="reboot or reload the nvidia modules, hold the packages; in a container install the host's version",
+    )
+
+
+def floor(scene: Scene) -> Outcome:
+    """Is the driver new enough for the generation of every GPU?"""
+    driver = _text(scene.dump.driver)
+    floors = []
+    for gpu in scene.dump.gpus:
+        generation = gpu.number("nvmlDeviceGetArchitecture")
+        if not isinstance(generation, Gap) and generation in DRIVER_FLOORS:
+            floors.append((DRIVER_FLOORS[generation], gpu))
+    if not floors:
+        return skipped("no minimum driver is on record for the GPUs here")
+    if driver is None:
+        return unknown(f"the driver version could not be read: {scene.dump.driver}")
+    (name, branch, source), gpu = max(floors, key=lambda item: item[0][1])
+    limit = ".".join(map(str, branch))
+    if _version(driver) >= branch:
+        return passed(f"driver {driver} knows {name} ({limit} or later)", value=driver, limit=limit)
+    return failed(
+        f"driver {driver} is older than {limit}, the first that knows {name} ({gpu.name or gpu.subject})",
+        value=driver,
+        limit=limit,
+        cause=source,
+        fix=f"install driver {limit} or later, open kernel module",
+    )
+
+
+def count(scene: Scene) -> Outcome:
+    """Are all GPUs enumerated: those the caller expects, and those the nvidia driver holds on the bus?"""
+    expect, seen = scene.expect, scene.dump.count
+    if scene.dump.init is not None or isinstance(seen, Gap):
+        return _count_without_nvml(scene)
+    of = "" if expect is None else f" of {expect}"
+    missing = _unlisted(scene)
+    if expect is not None and seen < expect:
+        bus = f"on the bus: {scene.node.held_by() or 'none'}" if scene.node.gpus is not None else None
+        fix = (
+            "look for Xid 79 in the kernel log, reseat or power-cycle; check that no GPU is bound to vfio-pci"
+        )
+        return failed(f"{seen}{of} GPUs", value=seen, limit=expect, cause=bus, fix=fix)
+    if missing:
+        return failed(
+            f"{seen} GPUs by NVML, and the driver holds more on the bus: {', '.join(map(str, missing))}",
+            value=seen,
+            limit=seen + len(missing),
+            cause="the driver could not initialise them",
+            fix="read 'dmesg | grep -i nvrm' for these addresses; a cold reboot brings a fallen GPU back",
+        )
+    if expect is not None and seen > expect:
+        return warned(
+            f"{seen}{of} GPUs: more than expected", value=seen, limit=expect, fix="correct the inventory"
+        )
+    if expect is None and seen == 0:
+        return unknown(
+            "NVML lists no GPU, and nobody said how many there should be", value=0, fix="say --expect N"
+        )
+    return passed(f"{seen}{of} GPUs", value=seen, limit=expect)
+
+
+def _count_without_nvml(scene: Scene) -> Outcome:
+    gpus, expect = scene.node.gpus, scene.expect
+    gap = scene.dump.init or scene.dump.count
+    if gpus is not None and expect and len(gpus) < expect:
+        return failed(
+            f"{len(gpus)} of {expect} GPUs on the PCI bus, and NVML gave no count ({gap})",
+            value=len(gpus),
+            limit=expect,
+            cause=f"on the bus: {scene.node.held_by()}" if gpus else "no NVIDIA GPU is on the PCI bus",
+            fix="check that the boards are seated and powered, and that firmware and hypervisor show them",
+        )
+    cause = f"on the bus: {scene.node.held_by()}" if gpus else None
+    return unknown(
+        f"NVML gave no count of GPUs: {gap}",
+        limit=expect,
+        cause=cause,
+        fix="mend what driver.loaded, driver.library or driver.responds says"
+        + ("; for a machine without GPUs say --expect 0" if expect is None else ""),
+    )
+
+
+def _unlisted(scene: Scene) -> list[Bdf]:
+    """GPUs that the nvidia driver holds and NVML does not list. A container sees the bus of its host."""
+    if scene.node.gpus is None or scene.node.container:
+        return []
+    listed = set()
+    for gpu in scene.dump.gpus:
+        pci = gpu.struct("nvmlDeviceGetPciInfo")
+        try:
+            listed.add(Bdf.parse(str(pci["busId"])) if not isinstance(pci, Gap) else None)
+        except (KeyError, ValueError):
+            listed.add(None)
+    held = [gpu.bdf for gpu in scene.node.gpus if gpu.driver == "nvidia"]
+    if None in listed:
+        return held[len(listed) :] if len(held) > len(scene.dump.gpus) else []
+    return [bdf for bdf in held if bdf not in listed]
+
+
+def _text(value: str | Gap) -> str | None:
+    return None if isinstance(value, Gap) else value
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(".") if part.isdecimal())

@@ -1,0 +1,99 @@
+"""The form of a rule: a pure function that judges one subject and gives an Outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from checks.gpus.dump import Dump, Gap, Gpu
+from checks.gpus.node import Node
+from checks.model import Finding, Status
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A finding without its id and subject, which the caller knows."""
+
+    status: Status
+    message: str
+    value: Any = None
+    limit: Any = None
+    unit: str | None = None
+    cause: str | None = None
+    fix: str | None = None
+
+    def finding(self, identity: str, subject: str) -> Finding:
+        return Finding(
+            identity,
+            self.status,
+            subject,
+            self.message,
+            value=self.value,
+            limit=self.limit,
+            unit=self.unit,
+            cause=self.cause,
+            fix=self.fix,
+        )
+
+    def because(self, cause: str) -> Outcome:
+        return replace(self, cause=cause)
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What a rule may look at: NVML, the machine, and how many GPUs the caller expects (None: not said)."""
+
+    dump: Dump
+    node: Node
+    expect: int | None = None
+
+    @property
+    def gpus_wanted(self) -> bool:
+        """Whether a machine without a working GPU is known to be wrong, rather than merely not looked at."""
+        return bool(self.expect) or (self.expect is None and bool(self.node.gpus))
+
+    def siblings(self, gpu: Gpu) -> list[Gpu]:
+        return [other for other in self.dump.gpus if other.index != gpu.index and other.name == gpu.name]
+
+
+class HostRule(NamedTuple):
+    id: str
+    judge: Callable[[Scene], Outcome]
+
+
+class GpuRule(NamedTuple):
+    id: str
+    judge: Callable[[Gpu, Scene], Outcome]
+
+
+def passed(message: str, **more: Any) -> Outcome:
+    return Outcome(Status.PASS, message, **more)
+
+
+def warned(message: str, **more: Any) -> Outcome:
+    return Outcome(Status.WARN, message, **more)
+
+
+def failed(message: str, **more: Any) -> Outcome:
+    return Outcome(Status.FAIL, message, **more)
+
+
+def skipped(message: str, **more: Any) -> Outcome:
+    return Outcome(Status.SKIP, message, **more)
+
+
+def unknown(message: str, **more: Any) -> Outcome:
+    return Outcome(Status.UNKNOWN, message, **more)
+
+
+def unread(what: str, gap: Gap, *, must_exist: bool = False) -> Outcome:
+    """A value that is not there: a skip where the hardware cannot have it, else unknown.
+
+    ``must_exist``: this board is known to have it, so even NotSupported is no excuse.
+    """
+    if gap.absent and not must_exist:
+        return skipped(f"{what}: not supported by this GPU or driver")
+    if gap.absent:
+        return unknown(f"{what}: this board has it, and NVML says {gap}")
+    return unknown(f"{what} could not be read: {gap}")

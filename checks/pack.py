@@ -1,0 +1,139 @@
+"""The single-file provcheck: one zip that plain ``python3`` (3.10 or later) runs, with all that it needs
+inside.
+
+The same inputs give the same bytes: entries are sorted, times fixed, bytecode left out. It is built from
+whatever is running: a checkout, an installed wheel, or the single file itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import importlib.util
+import os
+import re
+import stat
+import zipfile
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+
+import checks
+from checks.files import write_whole
+
+SHEBANG = b"#!/usr/bin/env python3\n"
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+
+PACKAGES = {
+    "click": "click",
+    "rich": "rich",
+    "markdown_it": "markdown-it-py",
+    "mdurl": "mdurl",
+    "pygments": "pygments",
+    "prometheus_client": "prometheus-client",
+    "pynvml": "nvidia-ml-py",
+    "typing_extensions": "typing-extensions",
+}
+"""Import name -> distribution. All pure Python; rich needs markdown-it-py, mdurl and pygments."""
+
+_LEFT_OUT = re.compile(
+    r"(^|/)__pycache__/|\.(pyc|pyi|typed|so)$"
+    # rich asks pygments for a lexer by name only when it highlights code: these are the ones provcheck shows
+    r"|^pygments/lexers/(?!__init__|_mapping|special|python|data|bash|shell|configs|_builtins|[a-z_]*\.json)"
+    r"|^pygments/formatters/(?!__init__|_mapping|terminal)|^pygments/(sphinxext|cmdline)\.py$"
+    r"|^prometheus_client/(bridge|twisted|django)/"
+)
+
+
+def build(dest: Path) -> str:
+    """Writes the single file to ``dest`` (mode 0755, whole or not at all) and returns its sha256 in hex.
+
+    Raises BadInput when ``dest`` cannot be written, ModuleNotFoundError when a needed package is not
+    installed.
+    """
+    data = contents()
+    write_whole(dest, data, mode=0o755)
+    return hashlib.sha256(data).hexdigest()
+
+
+def cached() -> Path:
+    """The single file in ``$XDG_CACHE_HOME/kpro``, named after the digest of what goes into it."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kpro"
+    path = cache / f"provcheck-{_fingerprint()}.pyz"
+    if not path.is_file():
+        cache.mkdir(parents=True, exist_ok=True)
+        build(path)
+    return path
+
+
+def contents() -> bytes:
+    """The bytes of the single file."""
+    running = own_file()
+    if running is not None:
+        return running.read_bytes()
+    out = BytesIO(SHEBANG)
+    out.seek(0, os.SEEK_END)
+    with zipfile.ZipFile(out, "a", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        for name, data in sorted(_entries().items()):
+            entry = zipfile.ZipInfo(name, _EPOCH)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            entry.create_system = 3
+            entry.external_attr = (stat.S_IFREG | 0o644) << 16
+            archive.writestr(entry, data)
+    return out.getvalue()
+
+
+def own_file() -> Path | None:
+    """The single file that is running, None when this is a checkout or an installed wheel."""
+    home = Path(checks.__file__).absolute().parent.parent
+    return home if home.is_file() else None
+
+
+def _entries() -> dict[str, bytes]:
+    entries = {"__main__.py": (Path(checks.__file__).parent / "__main__.py").read_bytes()}
+    for name in ("checks", *PACKAGES):
+        for path, file in _files(name):
+            if not _LEFT_OUT.search(path):
+                entries[path] = file.read_bytes()
+    for distribution in PACKAGES.values():
+        entries.update(_licences(distribution))
+    return entries
+
+
+def _files(name: str) -> Iterator[tuple[str, Path]]:
+    """Name in the archive and file, for a package or a single module."""
+    spec = importlib.util.find_spec(name)
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError(f"{name} is not installed, and the single-file provcheck needs it")
+    origin = Path(spec.origin)
+    if spec.submodule_search_locations is None:
+        yield f"{name}.py", origin
+        return
+    top = origin.parent
+    for file in sorted(top.rglob("*")):
+        if file.is_file():
+            yield f"{name}/{file.relative_to(top).as_posix()}", file
+
+
+def _licences(distribution: str) -> dict[str, bytes]:
+    """The licence texts that the terms of these packages ask to go along."""
+    files = importlib.metadata.files(distribution) or []
+    wanted = [file for file in files if re.match(r"(?i)(licen[cs]e|copying|authors|notice)", file.name)]
+    found = [(file, Path(str(file.locate()))) for file in wanted if ".dist-info" in str(file)]
+    return {
+        f"licences/{distribution}/{file.name}": path.read_bytes() for file, path in found if path.is_file()
+    }
+
+
+def _fingerprint() -> str:
+    """Changes with any input: names, sizes and times of own files, versions of the packages."""
+    running = own_file()
+    if running is not None:
+        return hashlib.sha256(running.read_bytes()).hexdigest()[:16]
+    digest = hashlib.sha256()
+    for path, file in _files("checks"):
+        if not _LEFT_OUT.search(path):
+            digest.update(f"{path}\0".encode() + hashlib.sha256(file.read_bytes()).digest())
+    for distribution in PACKAGES.values():
+        digest.update(f"{distribution} {importlib.metadata.version(distribution)}\n".encode())
+    return digest.hexdigest()[:16]

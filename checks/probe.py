@@ -1,0 +1,20 @@
+"""The children: ``_probe <what>``. They look at hardware and may hang; the parent sets a deadline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from checks.errors import BadInput
+
+
+def main(args: Sequence[str]) -> int:
+    """Runs one probe and returns its exit code. Raises BadInput for an unknown one."""
+    if list(args[:1]) == ["nvml"]:
+        from checks.gpus import nvml
+
+        return nvml.main()
+    if list(args[:1]) == ["record"]:
+        from checks.gpus import collect
+
+        return collect.main(args[1:])
+    raise BadInput(f"no probe named {' '.join(args[:1])!r}")

@@ -1,0 +1,16 @@
+"""JSON lines for fleets: one line per finding, then one line with the verdict."""
+
+from __future__ import annotations
+
+import json
+
+from checks.model import Report
+
+
+def render(report: Report, *, strict: bool, color: bool) -> str:
+    whole = report.as_dict()
+    findings = whole.pop("findings")
+    head = {key: whole[key] for key in ("schema", "command", "evidence")}
+    return "".join(
+        json.dumps(line) + "\n" for line in [*({**head, **finding} for finding in findings), whole]
+    )

@@ -1,0 +1,122 @@
+"""What every command has in common: the output options, and the one way to end with a report.
+
+@click.command()
+@report_options
+def nccl(how: Presentation, ...) -> int:
+    return finish(Report("nccl", findings), how)
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import click
+
+from checks.errors import BadInput
+from checks.files import write_whole
+from checks.model import Report
+from checks.report import FORMATS, render, silence
+from checks.report.exits import STYLES, exit_code
+
+
+@dataclass(frozen=True)
+class Presentation:
+    """How the caller wants it: form, place, dialect of exit codes, and the machine it is about."""
+
+    form: str = "table"
+    output: Path | None = None
+    strict: bool = False
+    exit_style: str = "provcheck"
+    host: str | None = None
+    silences: tuple[silence.Rule, ...] = ()
+
+
+_OPTIONS = (
+    click.option(
+        "--format", "form", type=click.Choice(list(FORMATS)), help="Form of the report; table unless given."
+    ),
+    click.option("--json", "as_json", is_flag=True, help="Short for --format json."),
+    click.option(
+        "--output",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="Write the report to this file, whole or not at all, instead of the standard output.",
+    ),
+    click.option("--strict", is_flag=True, help="A warning counts as a failure."),
+    click.option(
+        "--exit-style",
+        type=click.Choice(STYLES),
+        help="Exit codes: provcheck 0 pass 1 fail 3 could not check; nagios 0-3; npd 0 ok 1 not 2 unknown.",
+    ),
+    click.option(
+        "--host",
+        metavar="NAME",
+        help="Run there, through ssh (your ssh_config holds); needs only python3 there.",
+    ),
+    click.option(
+        "--silences",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="JSON list of findings known to be bad: id, subject, owner, reason, until.",
+    ),
+)
+
+
+def report_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Adds the options above to a click command, which gets them as one argument ``how``."""
+
+    @wraps(command)
+    def wrapped(
+        *,
+        form: str | None,
+        as_json: bool,
+        output: Path | None,
+        strict: bool,
+        exit_style: str | None,
+        host: str | None,
+        silences: Path | None,
+        **rest: Any,
+    ) -> int:
+        if as_json and form not in (None, "json"):
+            raise BadInput(f"--json and --format {form} contradict each other; give one")
+        if host is not None and (not host or host.startswith("-")):
+            raise BadInput(
+                f"--host {host!r} is no host name: one that starts with '-' would be an option of ssh"
+            )
+        if output is not None and not output.parent.is_dir():
+            raise BadInput(f"--output {output}: the folder {output.parent} is not there; make it first")
+        chosen = form or ("json" if as_json else "table")
+        how = Presentation(
+            form=chosen,
+            output=output,
+            strict=strict,
+            exit_style=exit_style or ("nagios" if chosen == "nagios" else "provcheck"),
+            host=host,
+            silences=silence.load(silences) if silences else (),
+        )
+        return command(how=how, **rest)
+
+    for option in reversed(_OPTIONS):
+        option(wrapped)
+    return wrapped
+
+
+def finish(report: Report, how: Presentation) -> int:
+    """Renders the report where the caller wants it and returns the exit code."""
+    today = datetime.datetime.now(datetime.timezone.utc).date()
+    report = replace(report, findings=silence.apply(report.findings, how.silences, today))
+    color = how.output is None and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+    text = render(report, how.form, strict=how.strict, color=color)
+    if how.output is not None:
+        write_whole(how.output, text.encode())
+    else:
+        sys.stdout.write(
+            text.encode(sys.stdout.encoding or "utf-8", "backslashreplace").decode(sys.stdout.encoding)
+        )
+        sys.stdout.flush()
+    return exit_code(report, how.exit_style, strict=how.strict)

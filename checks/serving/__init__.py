@@ -1,0 +1,1 @@
+"""Checks of a model server: does it really generate, and as it should."""

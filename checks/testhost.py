@@ -1,0 +1,75 @@
+"""The mark of a throw-away test host, the only place where a replayed verdict opens a gate.
+
+``/etc/kpro/test-host`` is written by the builder of an image or container, never by a deploy: root's, mode
+0444, one line ``kpro-test-host <uuid>``. On a virtual machine the SMBIOS product must say the same, so that
+a file copied to a real machine marks nothing. In a container the parent's builder vouches.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from pathlib import Path
+
+MARKER = "/etc/kpro/test-host"
+PRODUCT = "kpro-test-host"
+_LINE = re.compile(rb"kpro-test-host ([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})\n?")
+_CONTAINERS = ("/run/systemd/container", "/.dockerenv", "/run/.containerenv")
+
+
+class MarkerRefused(ValueError):
+    """There is a marker, and it must not be believed."""
+
+
+def marker(root: str = "") -> str | None:
+    """The uuid of the test host below ``root``, None when there is no marker.
+
+    Raises MarkerRefused when it is malformed, writable, not root's, or contradicted by the SMBIOS product.
+    """
+    path = root + MARKER
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise MarkerRefused(f"{path} cannot be read as a plain file: {error.strerror}") from None
+    with os.fdopen(handle, "rb") as file:
+        status = os.fstat(handle)
+        data = file.read(256) if stat.S_ISREG(status.st_mode) else b""
+    if not stat.S_ISREG(status.st_mode):
+        raise MarkerRefused(f"{path} is no plain file")
+    if status.st_uid != 0 or stat.S_IMODE(status.st_mode) != 0o444:
+        mode = stat.S_IMODE(status.st_mode)
+        raise MarkerRefused(
+            f"{path} must be root's with mode 0444, and is of uid {status.st_uid} with mode {mode:04o}"
+        )
+    found = _LINE.fullmatch(data)
+    if found is None:
+        raise MarkerRefused(f"{path} must be one line 'kpro-test-host <uuid>'")
+    _agree_with_machine(root)
+    return found[1].decode()
+
+
+def _agree_with_machine(root: str) -> None:
+    if any(Path(root + mark).exists() for mark in _CONTAINERS) or not _is_virtual(root):
+        return
+    product = _read(f"{root}/sys/class/dmi/id/product_name")
+    if product != PRODUCT:
+        seen = repr(product) if product is not None else "nothing"
+        raise MarkerRefused(
+            f"this virtual machine's SMBIOS product says {seen}, not {PRODUCT!r}: no test host"
+        )
+
+
+def _is_virtual(root: str) -> bool:
+    cpu = _read(f"{root}/proc/cpuinfo") or ""
+    flags = re.search(r"^flags\s*:.*\bhypervisor\b", cpu, re.MULTILINE)
+    return flags is not None or _read(f"{root}/sys/class/dmi/id/sys_vendor") == "QEMU"
+
+
+def _read(path: str) -> str | None:
+    try:
+        return Path(path).read_text(errors="replace").strip()
+    except OSError:
+        return None

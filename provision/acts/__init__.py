@@ -1,0 +1,33 @@
+"""The acts: one function for each kind of plan item. They carry out and decide nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pyinfra.api.host import Host
+
+from provision.acts import container, service, stack
+from provision.plan import Item
+
+Act = Callable[[Host, Any, Callable[[str], None]], None]
+"""Takes the host, the item's payload and a voice for progress; raises ActFailed."""
+
+ACTS: dict[str, Act] = {
+    "container.create": container.create,
+    "container.configure": container.configure,
+    "container.start": container.start,
+    "container.restart": container.restart,
+    "stack.base": stack.base,
+    "stack.provcheck": stack.put_provcheck,
+    "stack.uv": stack.put_uv,
+    "stack.engine": stack.build_engine,
+    "stack.model": stack.put_model,
+    "stack.stage": stack.stage,
+    "service.cutover": service.cutover,
+}
+
+
+def carry_out(host: Host, item: Item, say: Callable[[str], None]) -> None:
+    """Raises ActFailed when it did not succeed."""
+    ACTS[item.kind](host, item.payload, say)

@@ -1,0 +1,91 @@
+"""Acts of step 6: making, configuring, starting a container on its host."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+
+from pyinfra.api.host import Host
+
+from provision.acts import shell
+from provision.guest import root
+from provision.guest.decide import Container
+from provision.run.errors import ActFailed
+from provision.spec import Guest
+
+START_SECONDS = 120
+STOP_SECONDS = 120
+
+_CREATE = """
+set -u
+fail() {{ printf '%s\\n' "$1" >&2; exit 1; }}
+folder={folder}
+partial="$(dirname "$folder")/.kpro-$(basename "$folder").partial"
+[ ! -e "$folder" ] || fail "$folder exists already"
+# What an interrupted run left is ours by its name, and nothing of it was ever used.
+rm -rf --one-file-system -- "$partial" || exit 1
+mkdir -p -m 755 "$partial/rootfs" || exit 1
+tar -C "$partial/rootfs" --numeric-owner --xattrs --xattrs-include='*' -xf {tar} || fail "the root could not be unpacked"
+cat >"$partial/config" || exit 1
+sync -f "$partial" && mv -T -- "$partial" "$folder" && sync "$(dirname "$folder")"
+"""
+
+_START_LXC = """
+set -u
+mkdir -p /run/kpro/guests
+digest=$(sha256sum <{config}) || exit 1
+log=$(mktemp) || exit 1
+trap 'rm -f "$log"' EXIT
+# The container must not inherit the busy file: it would look like a command that never ends.
+lxc-start -n {id} -d -o "$log" -l NOTICE 9>&- || {{ cat "$log" >&2; exit 1; }}
+printf '%s\\n' "${{digest%% *}}" >/run/kpro/guests/{id}
+until=$(($(date +%s) + {seconds}))
+while :; do
+  state=$(lxc-attach -n {id} -- systemctl is-system-running 2>&1 9>&-)
+  case $state in running|degraded) break ;; esac
+  [ "$(date +%s)" -lt "$until" ] || {{ echo "systemd in the container says: $state" >&2; lxc-stop -n {id} -k 9>&-; exit 1; }}
+  sleep 0.2
+done
+"""
+
+_START_PCT = "pct start {id} 9>&-"
+
+_STOP_LXC = "lxc-stop -n {id} -t {seconds} 9>&-"
+
+
+def create(host: Host, container: Container, say: Callable[[str], None]) -> None:
+    """Makes the root from the host's own Debian mirror (cached there) and the configuration; whole or not at all."""
+    guest = container.guest
+    say(f"container {guest.id}: root of {guest.suite} (the first one of a suite takes a minute)")
+    shell.run(host, root.build_script(guest.suite), f"building the root of {guest.suite}")
+    script = _CREATE.format(
+        folder=shlex.quote(container.folder), tar=shlex.quote(root.root_file(guest.suite))
+    )
+    shell.run(host, script, f"creating container {guest.id}", stdin=container.config.encode())
+
+
+def configure(host: Host, container: Container, say: Callable[[str], None]) -> None:
+    shell.put(host, f"{container.folder}/config", container.config.encode(), mode="644")
+
+
+def start(host: Host, container: Container | Guest, say: Callable[[str], None]) -> None:
+    """Starts it and waits for its systemd; one that does not come up is stopped again."""
+    if isinstance(container, Guest):
+        shell.run(host, _START_PCT.format(id=container.id), f"starting container {container.id}")
+        return
+    guest = container.guest
+    script = _START_LXC.format(
+        id=shlex.quote(guest.id), config=shlex.quote(f"{container.folder}/config"), seconds=START_SECONDS
+    )
+    shell.run(host, script, f"starting container {guest.id}")
+
+
+def restart(host: Host, container: Container, say: Callable[[str], None]) -> None:
+    guest = container.guest
+    say(f"container {guest.id}: restarting, its services are away for some seconds")
+    stop = _STOP_LXC.format(id=shlex.quote(guest.id), seconds=STOP_SECONDS)
+    try:
+        shell.run(host, stop, f"stopping container {guest.id}")
+    except ActFailed as error:
+        raise ActFailed(f"{error}\nIt was not started again with the new configuration") from error
+    start(host, container, say)

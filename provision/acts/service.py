@@ -1,0 +1,39 @@
+"""Acts and proofs of steps 9 and 10: the cut-over, and whether the service really generates."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+
+from pyinfra.api.host import Host
+
+from provision.acts import shell
+from provision.host import transport
+from provision.stack.desired import PYTHON, PYZ, DesiredService
+from provision.templates import render
+
+
+def cutover(host: Host, desired: DesiredService, say: Callable[[str], None]) -> None:
+    """Puts the staged service into place. Raises ActFailed when it does not generate; the last good one is then back."""
+    script = render(
+        "cutover.sh.j2",
+        unit=desired.service.unit,
+        name=desired.name,
+        digest=desired.digest,
+        generate=generate_command(desired),
+        ready_seconds=desired.service.ready_seconds,
+    )
+    say(f"{desired.service.unit}: waiting for its first tokens (at most {desired.service.ready_seconds} s)")
+    shell.run(host, "sh -s", f"putting {desired.service.unit} into service", stdin=script.encode())
+
+
+def generate_command(desired: DesiredService) -> str:
+    words = [PYTHON, PYZ, "_generate", desired.url, "--model", desired.name]
+    if desired.key is not None:
+        words += ["--api-key-file", desired.key_path]
+    return shlex.join(words)
+
+
+def prove(host: Host, desired: DesiredService) -> transport.Completed:
+    """One try to have a token generated; changes nothing."""
+    return transport.run(host, f"{generate_command(desired)} --once", timeout=120)

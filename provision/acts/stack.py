@@ -1,0 +1,162 @@
+"""Acts of step 8 inside a guest: user and folders, the gate, uv, engine environment, model files, staged unit."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable, Sequence
+
+from pyinfra.api.host import Host
+
+from provision.acts import shell
+from provision.host import transport
+from provision.run.errors import ActFailed
+from provision.run.journal import now
+from provision.stack.decide import UID, EngineBuild, Shipped
+from provision.stack.desired import PYZ, UV, DesiredModel, DesiredService
+
+_BASE = f"""
+set -u
+getent group kpro >/dev/null || groupadd --gid {UID} kpro || exit 1
+getent passwd kpro >/dev/null || useradd --uid {UID} --gid kpro --no-create-home --home-dir /var/cache/kpro \
+  --shell /usr/sbin/nologin kpro || exit 1
+[ "$(id -u kpro)" = {UID} ] || {{ echo "user kpro has another uid than {UID}" >&2; exit 1; }}
+"""
+
+_ENGINE = """
+set -u
+env={env} marker={marker}
+fail() {{ printf '%s\\n' "$1" >&2; exit 1; }}
+[ ! -e "$marker" ] || exit 0
+for line in /proc/[0-9]*/cmdline; do
+  case $(tr '\\0' ' ' <"$line" 2>/dev/null) in *"$env/"*)
+    [ "${{line#/proc/$$/}}" != "$line" ] || fail "$env is in use by ${{line%/cmdline}} though its marker is missing" ;;
+  esac
+done
+# Without its marker the environment is what an interrupted build left.
+rm -rf --one-file-system -- "$env" || exit 1
+export UV_CACHE_DIR=/var/cache/kpro/uv UV_LINK_MODE=copy UV_PYTHON_DOWNLOADS=never UV_NO_PROGRESS=1
+[ ! -e /etc/ssl/certs/ca-certificates.crt ] || export SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt
+{uv} venv --quiet --python {python} "$env" || fail "no environment with Python {python} could be made in the guest"
+{uv} pip install --quiet --python "$env/bin/python" {source} {requirement} || fail "{requirement} could not be installed"
+"$env/bin/python" -c 'import {module}' || fail "{module} cannot be imported"
+{uv} pip freeze --python "$env/bin/python" >"$env/kpro-packages.txt" || exit 1
+cat >"$marker.partial" && sync -f "$marker.partial" && mv -f "$marker.partial" "$marker" && sync "$env"
+"""
+
+_VERIFY = """
+set -u
+out=$(systemd-analyze verify {unit} 2>&1) && exit 0
+printf 'systemd-analyze verify says:\\n%s\\n' "$out" >&2
+exit 1
+"""
+
+
+def base(host: Host, folders: Sequence[str], say: Callable[[str], None]) -> None:
+    lines = [_BASE]
+    for folder in folders:
+        if folder.startswith("/var/cache/"):
+            lines.append(f"install -d -m 755 -o kpro -g kpro {shlex.quote(folder)} || exit 1")
+        elif folder.endswith(("/staged", "/good")):
+            lines.append(f"install -d -m 700 {shlex.quote(folder)} || exit 1")
+        else:
+            lines.append(f"install -d -m 755 {shlex.quote(folder)} || exit 1")
+    shell.run(host, "\n".join(lines), "making user and folders")
+
+
+def put_provcheck(host: Host, pyz: Shipped, say: Callable[[str], None]) -> None:
+    shell.put_file(host, pyz.path, PYZ, mode="755")
+
+
+def put_uv(host: Host, uv: Shipped, say: Callable[[str], None]) -> None:
+    shell.put_file(host, uv.path, UV, mode="755", say=say)
+
+
+def build_engine(host: Host, build: EngineBuild, say: Callable[[str], None]) -> None:
+    """Builds the environment, sees its module imported, and only then writes the marker that makes it count."""
+    engine = build.engine
+    source = ""
+    if engine.wheels:
+        _put_wheels(host, build, say)
+        source = f"--offline --no-index --find-links {shlex.quote(engine.wheel_folder)}"
+    script = _ENGINE.format(
+        env=shlex.quote(engine.path),
+        marker=shlex.quote(engine.marker),
+        uv=UV,
+        python=shlex.quote(engine.python),
+        source=source,
+        requirement=shlex.quote(engine.requirement),
+        module=engine.module,
+    )
+    marker = {"digest": engine.digest, "requirement": engine.requirement, "built": now()}
+    say(f"building {engine.path}")
+    shell.run(host, script, f"building {engine.path}", stdin=(json.dumps(marker) + "\n").encode())
+
+
+def _put_wheels(host: Host, build: EngineBuild, say: Callable[[str], None]) -> None:
+    folder = build.engine.wheel_folder
+    there = _digests(host, folder)
+    for wheel in build.engine.wheels:
+        if there.get(wheel.name) != wheel.sha256:
+            shell.put_file(host, str(wheel.path), f"{folder}/{wheel.name}", mode="644", say=say)
+
+
+def _digests(host: Host, folder: str) -> dict[str, str]:
+    """sha256 of every file under a folder of the guest, by relative path; the folder is made if it is missing."""
+    quoted = shlex.quote(folder)
+    script = f"mkdir -p -- {quoted} && cd {quoted} && find . -type f ! -name '.kpro-put.*' -exec sha256sum -z {{}} +"
+    text = shell.run(host, script, f"reading {folder}")
+    pairs = (entry.split("  ./", 1) for entry in text.split("\0") if entry)
+    return {path: digest for digest, path in pairs}
+
+
+def put_model(host: Host, model: DesiredModel, say: Callable[[str], None]) -> None:
+    """Copies what is not there yet into a staging folder, verifies all of it in the guest, then renames.
+
+    Raises ActFailed when a file does not arrive as the manifest says.
+    """
+    if model.folder is None or model.manifest is None:
+        raise ActFailed(f"{model.directory} has no folder to copy from")
+    staging = f"/srv/models/.incoming/{model.directory.rsplit('/', 1)[1]}"
+    wanted = {path: entry["sha256"] for path, entry in json.loads(model.manifest).items()}
+    there = _digests(host, staging)
+    missing = [path for path, digest in wanted.items() if there.get(path) != digest]
+    folders = sorted({f"{staging}/{path}".rsplit("/", 1)[0] for path in missing})
+    if folders:
+        shell.run(host, "mkdir -p -- " + shlex.join(folders), f"making the folders of {staging}")
+    for number, path in enumerate(missing, 1):
+        say(f"{model.directory}: {path} ({number} of {len(missing)})")
+        shell.put_file(host, str(model.folder / path), f"{staging}/{path}", mode="644", say=say)
+    there = _digests(host, staging)
+    wrong = [path for path, digest in wanted.items() if there.get(path) != digest]
+    if wrong:
+        raise ActFailed(f"{model.directory}: {', '.join(wrong)} did not arrive whole (was it changed meanwhile?)")
+    surplus = [f"{staging}/{path}" for path in there if path not in wanted]
+    shell.put(host, f"{staging}/kpro-manifest.json", model.manifest.encode(), mode="644")
+    remove = f"rm -f -- {shlex.join(p for p in surplus if not p.endswith('/kpro-manifest.json'))}\n" if surplus else ""
+    target = shlex.quote(model.directory)
+    script = (
+        f"{remove}[ ! -e {target} ] || {{ echo {target} exists already >&2; exit 1; }}\n"
+        f"sync -f {shlex.quote(staging)} && mv -T -- {shlex.quote(staging)} {target} && sync /srv/models"
+    )
+    shell.run(host, script, f"putting {model.directory} in place")
+
+
+def stage(host: Host, desired: DesiredService, say: Callable[[str], None]) -> None:
+    """Writes unit, environment, key and record beside what runs; only a unit that verifies counts as staged."""
+    checked = f"/etc/kpro/staged/.check/{desired.service.unit}"
+    shell.run(host, "install -d -m 700 /etc/kpro/staged/.check /etc/kpro/records", "making /etc/kpro/staged/.check")
+    if desired.record is not None:
+        shell.put(host, desired.record_path, desired.record, mode="644")
+    if desired.key is not None:
+        shell.put(host, desired.key_path, desired.key.encode(), mode="600")
+    shell.put(host, desired.staged_environment, desired.environment.encode(), mode="600")
+    shell.put(host, checked, desired.unit.encode(), mode="644")
+    unit = shlex.quote(checked)
+    shell.run(host, _VERIFY.format(unit=unit), f"verifying {desired.service.unit}")
+    shell.run(host, f"mv -fT -- {unit} {shlex.quote(desired.staged_unit)}", f"staging {desired.service.unit}")
+
+
+def gate(host: Host, desired: DesiredService) -> transport.Completed:
+    """Runs the gate where the service will run; changes nothing."""
+    return transport.run(host, shlex.join([*desired.gate, "--json"]), timeout=300)

@@ -1,0 +1,72 @@
+"""The chain: ten steps from a locked machine to an answering service, in the order of the runbook.
+
+Each function declares one step's operations, on the metal and in the guests alike: pyinfra keeps the order of
+operations only among hosts that share them. An operation that has no item for its host does nothing there. What a
+step does is decided from the snapshot, in the areas' ``decide``.
+"""
+
+from __future__ import annotations
+
+from pyinfra import context
+
+from provision import operations
+from provision.plan import PHASES, Step, parse_phases
+from provision.run.errors import RunError
+from provision.run.session import Session
+
+
+def _wanted(step: Step) -> bool:
+    return step.phase in Session.of(context.state).phases
+
+
+def _carry_out(step: Step, kind: str, what: str) -> None:
+    if _wanted(step):
+        operations.carry_out(kind, name=f"{int(step)} {step.title}: {what}")
+
+
+def inspect() -> None:
+    """1. Look at the machine, show what would be done, refuse with all reasons; take the lock in execute."""
+    session, host = Session.of(context.state), context.host
+    phases = getattr(host.data, "phases", None) if "phases" in host.data.dict() else None
+    if phases is not None:
+        session.phases = parse_phases(phases)
+    try:
+        session.show(host.data.machine)
+    except RunError as error:
+        # The operation below meets the same trouble and fails this host alone.
+        session.say(f"{host.name}: {error}")
+    operations.inspect(name="1 inspect")
+
+
+def container() -> None:
+    """6. The container exists, is configured, runs."""
+    _carry_out(Step.CONTAINER, "container.create", "create")
+    _carry_out(Step.CONTAINER, "container.configure", "configure")
+    _carry_out(Step.CONTAINER, "container.start", "start")
+
+
+def stack() -> None:
+    """8. User and folders, the gate, the engine environment, model files, the staged unit."""
+    _carry_out(Step.STACK, "stack.base", "user and folders")
+    _carry_out(Step.STACK, "stack.provcheck", "put provcheck")
+    _carry_out(Step.STACK, "stack.uv", "put uv")
+    _carry_out(Step.STACK, "stack.engine", "build the engine environment")
+    _carry_out(Step.STACK, "stack.model", "put the model")
+    _carry_out(Step.STACK, "stack.stage", "stage and verify the unit")
+
+
+def gate() -> None:
+    """9. Nothing goes into service before its data path is proven."""
+    if _wanted(Step.GATE):
+        operations.gate(name="9 gate")
+
+
+def service() -> None:
+    """10. The cut-over: the staged unit takes over, generates, or the last good one comes back."""
+    _carry_out(Step.SERVICE, "container.restart", "restart the container")
+    _carry_out(Step.SERVICE, "service.cutover", "put into service")
+    if _wanted(Step.SERVICE):
+        operations.prove(name="10 service: generates")
+
+
+__all__ = ["PHASES", "container", "gate", "inspect", "service", "stack"]

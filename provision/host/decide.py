@@ -1,0 +1,151 @@
+"""Steps 1-5 for a host: is the machine what the inventory says, and are its GPUs ready. Pure."""
+
+from __future__ import annotations
+
+from checks.bdf import Bdf
+from checks.snapshot import CouldNotLook, Snapshot
+from provision.host import view
+from provision.plan import Plan, Refusal
+from provision.spec import Machine
+
+_CHECK = "correct the inventory, or look at the machine with: lspci -Dnn -d 10de:"
+
+
+def host_plan(machine: Machine, snapshot: Snapshot) -> Plan:
+    """Refusals and notes of the metal. Nothing on the metal is changed by steps 2-5: they observe."""
+    refusals: list[Refusal] = []
+    notes: list[str] = []
+    for part in (_root, _tools, _gpus, _driver, _mounts):
+        try:
+            part(machine, snapshot, refusals, notes)
+        except CouldNotLook as error:
+            refusals.append(
+                Refusal(
+                    f"machine {machine.name}",
+                    str(error),
+                    "what could not be looked at is never taken for absent",
+                    "make it readable for the user that kpro connects as, then run again",
+                )
+            )
+    return Plan(machine.name, (), tuple(refusals), tuple(notes))
+
+
+def _root(machine: Machine, snapshot: Snapshot, refusals: list[Refusal], notes: list[str]) -> None:
+    code, output = snapshot.command("id-u")
+    if code != 0 or output.strip() != "0":
+        refusals.append(
+            Refusal(
+                f"machine {machine.name}",
+                f"the connection has user id {output.strip() or '?'}",
+                "containers, units and /var/lib/kpro belong to root",
+                "set ssh=Ssh(user='root', …), or run kpro as root for the machine itself",
+            )
+        )
+
+
+def _tools(machine: Machine, snapshot: Snapshot, refusals: list[Refusal], notes: list[str]) -> None:
+    missing = [tool for tool in view.TOOLS if not snapshot.has_tool(tool)]
+    packages = {"flock": "util-linux"}
+    if any(guest.backend == "lxc" for guest in machine.guests):
+        missing += [tool for tool in view.LXC_TOOLS if not snapshot.has_tool(tool)]
+        packages["mmdebstrap"] = "mmdebstrap"
+    if any(guest.backend == "pct" for guest in machine.guests) and not snapshot.has_tool("pct"):
+        refusals.append(
+            Refusal(
+                f"machine {machine.name}",
+                "the program pct is not there",
+                "backend='pct' needs a Proxmox host",
+                "use backend='lxc' on a plain Debian or Ubuntu host",
+            )
+        )
+    if missing:
+        names = sorted({packages.get(tool, "lxc" if tool.startswith("lxc") else "coreutils") for tool in missing})
+        refusals.append(
+            Refusal(
+                f"machine {machine.name}",
+                f"missing programs: {', '.join(missing)}",
+                "containers are made and entered with them",
+                f"apt-get install {' '.join(names)}",
+            )
+        )
+
+
+def _gpus(machine: Machine, snapshot: Snapshot, refusals: list[Refusal], notes: list[str]) -> None:
+    try:
+        functions = view.pci_functions(snapshot)
+    except CouldNotLook:
+        if machine.gpus:
+            raise
+        notes.append("no PCI bus to read, and no GPU wanted")
+        return
+    there = {function.bdf: function for function in functions if function.is_gpu}
+    if machine.gpu_count is not None and machine.gpu_count != len(there):
+        refusals.append(
+            Refusal(
+                "machine.gpu_count",
+                f"the inventory says {machine.gpu_count} NVIDIA GPUs, the machine has {len(there)}"
+                + (f" ({', '.join(map(str, there))})" if there else ""),
+                "a GPU that is missing or not known of must not go unnoticed",
+                _CHECK,
+            )
+        )
+    for index, gpu in enumerate(machine.gpus):
+        function = there.get(Bdf.parse(gpu.bdf))
+        where = f"machine.gpus[{index}].bdf"
+        if function is None:
+            refusals.append(
+                Refusal(
+                    where,
+                    f"no NVIDIA GPU at {gpu.bdf}" + (f"; GPUs are at {', '.join(map(str, there))}" if there else ""),
+                    "a wrong address would hand over another device",
+                    _CHECK,
+                )
+            )
+        elif function.driver != "nvidia":
+            refusals.append(
+                Refusal(
+                    where,
+                    f"{gpu.bdf} is bound to {function.driver or 'no driver'}",
+                    "only a GPU on the nvidia driver can be passed into a container, and this machine's "
+                    "bindings are left as they are",
+                    f"bind it to nvidia (it must not be in use by a virtual machine): "
+                    f"lspci -Dnnk -s {gpu.bdf}",
+                )
+            )
+    spare = len(there) - sum(Bdf.parse(gpu.bdf) in there for gpu in machine.gpus)
+    if spare:
+        notes.append(f"{spare} NVIDIA GPU(s) of the machine are not in the inventory and stay as they are")
+
+
+def _driver(machine: Machine, snapshot: Snapshot, refusals: list[Refusal], notes: list[str]) -> None:
+    if machine.driver is None:
+        return
+    found = view.driver(snapshot)
+    wanted = (machine.driver.version, machine.driver.flavour)
+    if found != wanted:
+        seen = "no NVIDIA module is loaded" if found is None else f"the loaded module is {found[0]} ({found[1]})"
+        refusals.append(
+            Refusal(
+                "machine.driver",
+                f"{seen}, the inventory pins {wanted[0]} ({wanted[1]})",
+                "user space in the containers must equal the module to the last digit",
+                f"install {wanted[0]} on the machine, or pin what runs there",
+            )
+        )
+        return
+    notes.append(f"driver {wanted[0]} ({wanted[1]}) is loaded, as pinned")
+
+
+def _mounts(machine: Machine, snapshot: Snapshot, refusals: list[Refusal], notes: list[str]) -> None:
+    for g, guest in enumerate(machine.guests):
+        for m, mount in enumerate(guest.mounts):
+            status = snapshot.data("stat", mount.source)
+            if status is None or b"directory" not in status:
+                refusals.append(
+                    Refusal(
+                        f"machine.guests[{g}].mounts[{m}].source",
+                        f"{mount.source} is no folder of the machine",
+                        "the container would not start, or show an empty folder in its place",
+                        f"mkdir -p {mount.source}, or correct the path",
+                    )
+                )

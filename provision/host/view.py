@@ -1,0 +1,161 @@
+"""A host as the planner sees it: the raw snapshot with names for what matters. Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from checks.bdf import Bdf
+from checks.snapshot import CouldNotLook, Snapshot
+from provision.spec import Guest, Machine
+
+GPU_CLASSES = ("0x0300", "0x0302")
+"""VGA and 3D controllers (PCI class codes 03.00 and 03.02); NVSwitches are 0680 and no GPUs."""
+
+TOOLS = ("flock", "base64", "sha256sum", "mktemp", "sync")
+LXC_TOOLS = ("lxc-start", "lxc-attach", "lxc-info", "lxc-stop", "lxc-config", "lxc-ls", "mmdebstrap")
+
+
+@dataclass(frozen=True)
+class PciFunction:
+    """A PCI function of NVIDIA's vendor id 10de."""
+
+    bdf: Bdf
+    device: str
+    pci_class: str
+    driver: str | None
+    group: str | None
+    override: str | None
+
+    @property
+    def is_gpu(self) -> bool:
+        return self.pci_class[:6] in GPU_CLASSES
+
+
+def requests(machine: Machine) -> list[str]:
+    """What the snapshot of this machine has to look at."""
+    wanted = [
+        "file:/etc/os-release",
+        "file:/proc/sys/kernel/random/boot_id",
+        "file:/proc/cmdline",
+        "file:/proc/devices",
+        "file:/proc/driver/nvidia/version",
+        "glob:/proc/driver/nvidia/gpus/*/information",
+        "file:/sys/module/apparmor/parameters/enabled",
+        "file:/etc/kpro/test-host",
+        "stat:/etc/kpro/test-host",
+        "file:/proc/net/tcp",
+        "file:/proc/net/tcp6",
+        "cmd:uname-r:uname -r",
+        "cmd:id-u:id -u",
+        "cmd:df:df -Pk /var/lib",
+        "pci:",
+        *(f"tool:{tool}" for tool in TOOLS),
+    ]
+    if any(guest.backend == "lxc" for guest in machine.guests):
+        wanted += [f"tool:{tool}" for tool in LXC_TOOLS]
+        wanted += ["cmd:lxc-path:lxc-config lxc.lxcpath", "cmd:lxc-ls:lxc-ls -1"]
+    if any(guest.backend == "pct" for guest in machine.guests):
+        wanted += ["tool:pct"]
+    for guest in machine.guests:
+        if guest.backend == "lxc":
+            wanted += [
+                f"cmd:lxc-info-{guest.id}:lxc-info -n {guest.id} -sH",
+                f'cmd:lxc-config-{guest.id}:cat "$(lxc-config lxc.lxcpath)/{guest.id}/config"',
+                f"file:/run/kpro/guests/{guest.id}",
+            ]
+        else:
+            wanted += [f"cmd:pct-status-{guest.id}:pct status {guest.id}", f"file:/etc/pve/lxc/{guest.id}.conf"]
+        for mount in guest.mounts:
+            wanted.append(f"stat:{mount.source}")
+    return wanted
+
+
+def pci_functions(snapshot: Snapshot) -> tuple[PciFunction, ...]:
+    """All functions of vendor 10de, by address. Raises CouldNotLook where sysfs has no PCI bus to read."""
+    if snapshot.data("pci", "/sys/bus/pci/devices") is None:
+        raise CouldNotLook("/sys/bus/pci/devices is not there")
+    found = []
+    for path in snapshot.paths("pci"):
+        if path.startswith("/"):
+            continue
+        data = snapshot.data("pci", path) or b""
+        pairs = dict(line.split("=", 1) for line in data.decode().splitlines() if "=" in line)
+        override = pairs["override"]
+        found.append(
+            PciFunction(
+                Bdf.parse(path),
+                pairs["device"],
+                pairs["class"],
+                pairs["driver"] or None,
+                pairs["group"] or None,
+                None if override in ("", "(null)") else override,
+            )
+        )
+    return tuple(sorted(found, key=lambda function: function.bdf))
+
+
+
+def driver(snapshot: Snapshot) -> tuple[str, str] | None:
+    """Version and flavour of the loaded NVIDIA module; None when it is not loaded.
+
+    The form is that of /proc/driver/nvidia/version: ``NVRM version: NVIDIA UNIX Open Kernel Module for x86_64
+    580.159.04 ...``; versions have two or three parts.
+    """
+    text = snapshot.text("/proc/driver/nvidia/version")
+    if text is None:
+        return None
+    line = next((line for line in text.splitlines() if line.startswith("NVRM version:")), "")
+    version = re.search(r"\s(\d{3}\.\d+(?:\.\d+)?)\s", f"{line} ")
+    if version is None:
+        raise CouldNotLook(f"/proc/driver/nvidia/version has no version: {line[:80]!r}")
+    return version[1], "open" if "Open Kernel Module" in line else "proprietary"
+
+
+def minors(snapshot: Snapshot) -> dict[Bdf, int]:
+    """Which /dev/nvidiaN each GPU has now. The numbers follow the order of probing, not the bus: read, not assumed."""
+    found = {}
+    for path in snapshot.paths("file"):
+        match = re.fullmatch(r"/proc/driver/nvidia/gpus/([^/]+)/information", path)
+        text = snapshot.text(path) if match else None
+        minor = re.search(r"^Device Minor:\s*(\d+)", text or "", re.MULTILINE)
+        if match and minor:
+            found[Bdf.parse(match[1])] = int(minor[1])
+    return found
+
+
+def majors(snapshot: Snapshot) -> dict[str, int]:
+    """Character device majors by name, from /proc/devices; the block section is left out."""
+    text = (snapshot.text("/proc/devices") or "").split("Block devices:")[0]
+    return {name: int(number) for number, name in re.findall(r"^\s*(\d+) (\S+)$", text, re.MULTILINE)}
+
+
+def listeners(snapshot: Snapshot) -> set[int]:
+    """TCP ports that something listens on (state 0A of /proc/net/tcp and tcp6, ports in hex)."""
+    ports = set()
+    for path in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for line in (snapshot.text(path) or "").splitlines()[1:]:
+            fields = line.split()
+            if len(fields) > 3 and fields[3] == "0A":
+                ports.add(int(fields[1].rsplit(":", 1)[1], 16))
+    return ports
+
+
+def guest_state(snapshot: Snapshot, guest: Guest) -> str:
+    """``absent``, ``stopped`` or ``running``. Raises CouldNotLook for anything else, frozen and starting included."""
+    if guest.backend == "pct":
+        code, output = snapshot.command(f"pct-status-{guest.id}")
+        if code == 0 and output.strip() in ("status: running", "status: stopped"):
+            return output.strip().removeprefix("status: ")
+        if code == 2 and f"/lxc/{guest.id}.conf' does not exist" in output:
+            return "absent"
+        raise CouldNotLook(f"pct status {guest.id} ended with {code}: {output.strip()[:200]}")
+    code, output = snapshot.command("lxc-ls")
+    if code != 0:
+        raise CouldNotLook(f"lxc-ls ended with {code}: {output.strip()[:200]}")
+    if guest.id not in output.split():
+        return "absent"
+    code, output = snapshot.command(f"lxc-info-{guest.id}")
+    if code == 0 and output.strip() in ("RUNNING", "STOPPED"):
+        return output.strip().lower()
+    raise CouldNotLook(f"lxc-info -n {guest.id} ended with {code}: {output.strip()[:200]}")

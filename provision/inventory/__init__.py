@@ -1,0 +1,206 @@
+"""Inventories: found, read, judged as a whole, and narrowed by ``--limit``. Nothing is connected to.
+
+``load`` is what every command and pyinfra's ``config.py`` go through, so a wrong inventory looks the same
+from everywhere and is refused before the first connection.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from provision.inventory import groups, resolving, rules
+from provision.inventory.file import read
+from provision.inventory.reading import Reading
+from provision.spec import Guest, HostGroup, Machine, Service
+
+
+class InventoryRefused(Exception):
+    """An inventory, or a limit on it, that cannot be used. ``reasons``: all that is wrong, one text each."""
+
+    def __init__(self, reasons: Sequence[str]) -> None:
+        self.reasons = list(reasons)
+        super().__init__("\n".join(self.reasons))
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What a limit names: machines whose own steps run, and guests. The machine of a selected guest is
+    connected, and none of its own steps run unless it is in ``metal`` too."""
+
+    metal: tuple[Machine, ...]
+    guests: tuple[tuple[Machine, Guest], ...]
+
+    @property
+    def machines(self) -> tuple[Machine, ...]:
+        """Every machine that is connected to, in the inventory's order."""
+        found = {machine.name: machine for machine in self.metal}
+        return tuple((found | {machine.name: machine for machine, _ in self.guests}).values())
+
+    @property
+    def host_names(self) -> tuple[str, ...]:
+        """The pyinfra hosts that are named."""
+        return tuple(machine.host_name for machine in self.metal) + tuple(
+            machine.guest_host_name(guest) for machine, guest in self.guests
+        )
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """An inventory without a mistake that can be seen from here."""
+
+    path: Path
+    machines: tuple[Machine, ...]
+    groups: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Host groups of the file's own beside ``metal`` and ``guests``: the pyinfra hosts in each."""
+
+    def selected(self, limit: Sequence[str] = ()) -> Selection:
+        """What the patterns name: a machine (with its guests), a guest alone, or a group (``metal``,
+        ``guests``, one of the file's own); wildcards count, several patterns add up, none means everything.
+
+        Raises InventoryRefused when a pattern names nothing, with what there is.
+        """
+        unmatched = [pattern for pattern in limit if not any(self._names(pattern))]
+        if unmatched:
+            raise InventoryRefused(
+                [f"--limit {pattern} matches nothing: {self._there}" for pattern in unmatched]
+            )
+        patterns = tuple(limit) or ("metal", "guests")
+        found = [self._names(pattern) for pattern in patterns]
+        metal = {machine.name for machines, _ in found for machine in machines}
+        guests = {(machine.name, guest.name) for _, pairs in found for machine, guest in pairs}
+        return Selection(
+            tuple(machine for machine in self.machines if machine.name in metal),
+            tuple(pair for pair in self._pairs if (pair[0].name, pair[1].name) in guests),
+        )
+
+    @property
+    def _pairs(self) -> list[tuple[Machine, Guest]]:
+        return [(machine, guest) for machine in self.machines for guest in machine.guests]
+
+    def _names(self, pattern: str) -> tuple[list[Machine], list[tuple[Machine, Guest]]]:
+        if pattern in ("all", self.path.stem):
+            return list(self.machines), self._pairs
+        if pattern == "metal":
+            return list(self.machines), []
+        if pattern == "guests":
+            return [], self._pairs
+        if pattern in self.groups:
+            named = self.groups[pattern]
+            return [machine for machine in self.machines if machine.host_name in named], [
+                (machine, guest) for machine, guest in self._pairs if machine.guest_host_name(guest) in named
+            ]
+        metal = [
+            machine
+            for machine in self.machines
+            if fnmatchcase(machine.name, pattern) or fnmatchcase(machine.host_name, pattern)
+        ]
+        return metal, [
+            (machine, guest)
+            for machine, guest in self._pairs
+            if machine in metal
+            or fnmatchcase(guest.name, pattern)
+            or fnmatchcase(machine.guest_host_name(guest), pattern)
+        ]
+
+    @property
+    def _there(self) -> str:
+        machines = ", ".join(machine.name for machine in self.machines)
+        guests = ", ".join(dict.fromkeys(guest.name for _, guest in self._pairs)) or "none"
+        groups = ", ".join(["metal", "guests", *self.groups])
+        return f"the machines are {machines}; the guests are {guests}; the groups are {groups}"
+
+
+def load(
+    path_or_word: str, limit: Sequence[str] = (), *, files: bool = True, names: bool = True
+) -> Inventory:
+    """Reads an inventory and judges it. A bare word means ``inventories/<word>.py``, here or in the package.
+
+    Two things hold for this controller at this moment only, and a plan against a recorded machine leaves them
+    out: ``files`` (what is to be copied exists, secrets are kept) and ``names`` (the machines that ``limit``
+    selects can be resolved). Raises InventoryRefused with all reasons at once.
+    """
+    path = find(path_or_word)
+    reading = read(path)
+    machines = groups.machines(reading)
+    for name, machine in machines:
+        wrong = list(_judge(reading, machine, files))
+        reading.reasons += [reading.say(machine, name, where, text) for where, text in wrong]
+    own = {
+        name: frozenset(str(entry[0]) for entry in group)
+        for name, group in reading.names.items()
+        if isinstance(group, HostGroup) and name not in ("metal", "guests")
+    }
+    inventory = Inventory(path, tuple(machine for _, machine in machines), own)
+    if machines and not any(reading.is_hollow(machine) for _, machine in machines):
+        try:
+            chosen = inventory.selected(limit).machines
+        except InventoryRefused as error:
+            reading.reasons += error.reasons
+        else:
+            called = {id(machine): name for name, machine in machines}
+            for machine, text in resolving.unresolvable(chosen) if names else ():
+                reading.reasons.append(reading.say(machine, called[id(machine)], ("ssh", "host"), text))
+    if reading.reasons:
+        raise InventoryRefused(list(dict.fromkeys(reading.reasons)))
+    return inventory
+
+
+def _judge(reading: Reading, machine: Machine, files: bool) -> rules.Wrong:
+    """The rules for a machine; for one that could not be built, those for the parts of it that could."""
+    if not reading.is_hollow(machine):
+        yield from rules.of_machine(machine)
+        if files:
+            yield from rules.on_this_controller(machine)
+        return
+    for at, guest in reading.members(machine, "guests", Guest):
+        if not reading.is_hollow(guest):
+            for where, text in rules.of_guest(guest):
+                yield ("guests", at, *where), text
+            continue
+        for index, service in reading.members(guest, "services", Service):
+            if not reading.is_hollow(service):
+                for where, text in rules.of_service(service):
+                    yield ("guests", at, "services", index, *where), text
+
+
+def find(path_or_word: str) -> Path:
+    """The file that is meant. Raises InventoryRefused, with near names, when there is none."""
+    if not re.fullmatch(r"[\w-]+", path_or_word):
+        path = Path(path_or_word)
+        if path.is_file():
+            return path
+        what = "is a folder, not a file" if path.is_dir() else "does not exist"
+        raise InventoryRefused([f"the inventory {path_or_word} {what}" + _near(path.stem, path.parent)])
+    folders = folders_of_inventories()
+    for folder in folders:
+        if (folder / f"{path_or_word}.py").is_file():
+            return folder / f"{path_or_word}.py"
+    looked = ", ".join(str(folder / f"{path_or_word}.py") for folder in folders)
+    raise InventoryRefused(
+        [f"there is no inventory {path_or_word!r} (no {looked})" + _near(path_or_word, *folders)]
+    )
+
+
+def folders_of_inventories() -> list[Path]:
+    """Where a bare word is looked for: the working directory, then the checkout, then the package."""
+    package = Path(__file__).resolve().parent.parent
+    checkout = package.parent
+    folders = [Path.cwd() / "inventories"]
+    if (checkout / "pyproject.toml").is_file():
+        folders.append(checkout / "inventories")
+    folders.append(package / "_inventories")
+    return list(dict.fromkeys(folder for folder in folders if folder.is_dir())) or folders[:1]
+
+
+def _near(stem: str, *folders: Path) -> str:
+    """``; did you mean kpro5?``, or the inventories that there are."""
+    there = sorted({file.stem for folder in folders if folder.is_dir() for file in folder.glob("[!_]*.py")})
+    near = get_close_matches(stem, there, n=3, cutoff=0.5)
+    if near:
+        return f"; did you mean {' or '.join(near)}?"
+    return f"; there are {', '.join(there)}" if there else ""

@@ -1,0 +1,237 @@
+"""What a well-formed machine must still satisfy: known versions, profiles that fit, files that are there.
+
+Each rule yields the field and the text. The first half is pure; ``on_this_controller`` looks at files here.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from packaging.specifiers import SpecifierSet
+
+from provision.data import drivers, engines, profiles
+from provision.forms import Where
+from provision.spec import Engine, Guest, Machine, Model, Service
+
+Wrong = Iterator[tuple[Where, str]]
+
+GLIBC = {"bookworm": (2, 36), "trixie": (2, 41)}
+"""glibc of the guest suites (Debian: libc6 2.36-9 and 2.41-12)."""
+
+
+def of_machine(machine: Machine) -> Wrong:
+    """Everything that can be known of one machine without looking at anything."""
+    yield from _driver(machine)
+    for at, guest in enumerate(machine.guests):
+        for where, text in of_guest(guest):
+            yield ("guests", at, *where), text
+
+
+def of_guest(guest: Guest) -> Wrong:
+    for at, service in enumerate(guest.services):
+        here: Where = ("services", at)
+        for where, text in of_service(service):
+            yield (*here, *where), text
+        trial = service.trial()
+        if trial is not None:
+            for where, text in of_service(trial):
+                yield (*here, *_of_candidate(where)), text
+        for engine, flags, inside in _tried(service):
+            for where, text in _fits_guest(guest, engine, flags):
+                yield (*here, *inside, *where), text
+        for model, where in _models(service):
+            for index, mount in enumerate(guest.mounts):
+                if model.folder and mount.read_only and _covers(mount.target, model.directory):
+                    yield (
+                        (*here, *where, "folder"),
+                        f"would be copied to {model.directory}, which mounts[{index}] shows read-only: put "
+                        "the files into its source on the machine and leave folder out, or make it writable",
+                    )
+
+
+def of_service(service: Service) -> Wrong:
+    """Engine, profile, drafter, flags and key of one service."""
+    try:
+        kind = engines.kind_of(service.engine.kind)
+    except engines.UnknownEngine as error:
+        yield ("engine", "kind"), str(error)
+        return
+    try:
+        release = engines.release_of(kind.kind, service.engine.version)
+    except engines.UnknownEngine as error:
+        yield ("engine", "version"), str(error)
+    else:
+        if f"{service.engine.python}.0" not in SpecifierSet(release.python):
+            yield (
+                ("engine", "python"),
+                f"{service.engine.python}: {kind.kind} {release.version} needs Python {release.python}",
+            )
+    profile = profiles.find(service.profile, kind.kind)
+    if profile is None:
+        yield ("profile",), profiles.wrong(service.profile, kind.kind)
+    else:
+        if not profile.fits(service.engine.version):
+            yield (
+                ("profile",),
+                f"{profile.name!r} needs {kind.kind} {profile.versions}, not {service.engine.version}",
+            )
+        if profile.drafter and service.drafter is None:
+            yield ("drafter",), f"is missing: profile {profile.name!r} drafts with a second model"
+        if not profile.drafter and service.drafter is not None:
+            yield ("drafter",), f"is never read: profile {profile.name!r} does not draft with a second model"
+    for index, flag in enumerate(service.flags):
+        name = flag.split("=")[0]
+        if name in kind.reserved:
+            yield ("flags", index), f"{name} is written by kpro from the fields of the service: leave it out"
+        elif flag.startswith("-") and any(char.isspace() for char in name):
+            first, rest = flag.split(maxsplit=1)
+            yield ("flags", index), f"is one word to the engine: write {first!r}, {rest!r}"
+    if service.api_key_file is not None and kind.key_variable is None:
+        yield ("api_key_file",), f"cannot be kept secret: {kind.key_reason}"
+
+
+def _of_candidate(where: Where) -> Where:
+    """Where a field of a trial service is written: the key is the service's own, the rest the candidate's."""
+    return ("candidate", "engine", "kind") if where[0] == "api_key_file" else ("candidate", *where)
+
+
+def _tried(service: Service) -> Iterator[tuple[Engine, tuple[str, ...], Where]]:
+    yield service.engine, service.flags, ()
+    if service.candidate:
+        yield service.candidate.engine, service.candidate.flags, ("candidate",)
+
+
+def _models(service: Service) -> Iterator[tuple[Model, Where]]:
+    yield service.model, ("model",)
+    if service.drafter:
+        yield service.drafter, ("drafter",)
+    if service.candidate and service.candidate.drafter:
+        yield service.candidate.drafter, ("candidate", "drafter")
+
+
+def _covers(folder: str, path: str) -> bool:
+    return Path(path).is_relative_to(folder)
+
+
+def _fits_guest(guest: Guest, engine: Engine, flags: tuple[str, ...]) -> Wrong:
+    """Whether the engine can run in this guest: its C library and its GPUs."""
+    try:
+        kind, release = engines.kind_of(engine.kind), engines.release_of(engine.kind, engine.version)
+    except engines.UnknownEngine:
+        return
+    if release.glibc and release.glibc > GLIBC[guest.suite]:
+        need, has = ".".join(map(str, release.glibc)), ".".join(map(str, GLIBC[guest.suite]))
+        yield (
+            ("engine", "version"),
+            f"{engine.kind} {engine.version} needs glibc {need}, and suite={guest.suite!r} has {has}",
+        )
+    if release.cuda and not guest.gpus:
+        yield (
+            ("engine", "kind"),
+            f"{engine.kind} needs a GPU, and the guest has none: list one in the guest's gpus",
+        )
+    for index, ranks in _ranks(flags, kind.parallel_flags):
+        if ranks is None or ranks < 1:
+            yield ("flags", index), "needs a whole number of GPUs"
+        elif guest.gpus and ranks > len(guest.gpus):
+            yield (
+                ("flags", index),
+                f"{ranks} GPUs are asked for, and the guest has {len(guest.gpus)}",
+            )
+
+
+def _ranks(flags: tuple[str, ...], names: tuple[str, ...]) -> Iterator[tuple[int, int | None]]:
+    """The values of the tensor-parallel flags, with the place where each stands."""
+    for index, flag in enumerate(flags):
+        name, equals, value = flag.partition("=")
+        if name in names:
+            at = index if equals else index + 1
+            text = value if equals else (flags[at] if at < len(flags) else "")
+            yield min(at, len(flags) - 1), int(text) if text.isdecimal() else None
+
+
+def _driver(machine: Machine) -> Wrong:
+    if machine.driver is None:
+        return
+    version, route = machine.driver.version, machine.driver.route
+    why = drivers.wrong(version)
+    if why:
+        yield ("driver", "version"), why
+        return
+    carried = {row.version: row.suite for row in drivers.DEBIAN}
+    if route == "debian" and version not in carried:
+        there = " and ".join(f"{number} ({suite})" for number, suite in carried.items())
+        yield (
+            ("driver", "version"),
+            f"Debian's archive does not carry {version}: it has {there}; another route brings it",
+        )
+    for at, guest in enumerate(machine.guests):
+        for index, service in enumerate(guest.services):
+            for engine, _, inside in _tried(service):
+                floor = _floor(engine)
+                if floor and drivers.number(version) < drivers.number(floor.driver):
+                    place = "".join(f".{part}" for part in inside)
+                    yield (
+                        ("driver", "version"),
+                        f"{version} is older than {floor.driver}, which CUDA {floor.major} of {engine.kind} "
+                        f"{engine.version} needs (guests[{at}].services[{index}]{place}.engine)",
+                    )
+
+
+def _floor(engine: Engine) -> drivers.CudaFloor | None:
+    try:
+        cuda = engines.release_of(engine.kind, engine.version).cuda
+    except engines.UnknownEngine:
+        return None
+    return drivers.floor_for(cuda) if cuda else None
+
+
+def on_this_controller(machine: Machine) -> Wrong:
+    """What must lie on the controller before anything is begun: keys, models, wheels, records."""
+    if machine.ssh:
+        for name, text in (("key", machine.ssh.key), ("known_hosts", machine.ssh.known_hosts)):
+            if text and not Path(text).expanduser().is_file():
+                yield ("ssh", name), f"there is no file {text} on this machine"
+    for at, guest in enumerate(machine.guests):
+        for index, service in enumerate(guest.services):
+            for where, text in _files(service):
+                yield ("guests", at, "services", index, *where), text
+
+
+def _files(service: Service) -> Wrong:
+    for engine, _, inside in _tried(service):
+        if engine.wheelhouse and not engine.wheelhouse.is_dir():
+            yield (*inside, "engine", "wheelhouse"), f"there is no folder {engine.wheelhouse} on this machine"
+        elif engine.wheelhouse and not any(engine.wheelhouse.glob("*.whl")):
+            yield (*inside, "engine", "wheelhouse"), f"no wheel (*.whl) lies in {engine.wheelhouse}"
+    for model, where in _models(service):
+        if model.folder and not model.folder.is_dir():
+            yield (*where, "folder"), f"there is no folder {model.folder} on this machine"
+        elif model.folder and not any(model.folder.iterdir()):
+            yield (*where, "folder"), f"{model.folder} is empty"
+    if service.api_key_file:
+        why = _secret(service.api_key_file)
+        if why:
+            yield ("api_key_file",), why
+    if service.replay and not service.replay.is_file():
+        yield ("replay",), f"there is no file {service.replay} on this machine"
+
+
+def _secret(path: Path) -> str | None:
+    """Why a file is no place for a secret, or None."""
+    try:
+        found = path.stat()
+    except OSError as error:
+        return f"{path} cannot be looked at: {error.strerror}"
+    if not stat.S_ISREG(found.st_mode):
+        return f"{path} is no regular file"
+    if found.st_mode & 0o077:
+        return (
+            f"{path} can be read by others (mode {stat.S_IMODE(found.st_mode):04o}), so it is no secret: "
+            f"chmod 600 {path}"
+        )
+    if found.st_size == 0:
+        return f"{path} is empty"
+    return None

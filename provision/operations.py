@@ -1,0 +1,185 @@
+"""The operations of the chain. Thin: each asks for the plan, does nothing when nothing is planned, or acts.
+
+While planning they only say whether something is to be done. In execute they read the machine again, and anything
+that is more than what was shown ends the run for this machine.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from pyinfra import context
+from pyinfra.api.command import FunctionCommand
+from pyinfra.api.host import Host
+from pyinfra.api.operation import operation
+from pyinfra.api.state import State, StateStage
+
+from provision import acts
+from provision.acts import service as service_acts
+from provision.acts import stack as stack_acts
+from provision.plan import Item
+from provision.run.errors import ActFailed, Refused, RunError
+from provision.run.session import Session
+from provision.spec import Guest, Machine
+from provision.stack.desired import DesiredService
+
+Commands = Iterator[FunctionCommand]
+
+
+def _executing(state: State) -> bool:
+    return state.current_stage >= StateStage.Execute
+
+
+def _fails(session: Session, host: Host, error: RunError) -> FunctionCommand:
+    """One failing command that says why: an exception here would end the run for every machine."""
+
+    def fail(state: State, host: Host) -> bool:
+        session.problems.append(error)
+        session.journal.write("failed", host=host.name, why=str(error))
+        for line in str(error).splitlines():
+            session.say(f"{host.name}: {line}")
+        return False
+
+    return FunctionCommand(fail, (), {})
+
+
+def _guarded(body: Callable[[Session, Host, Machine], Commands]) -> Commands:
+    """Runs an operation's body; what goes wrong in it, or went wrong on the guest's machine, fails this host alone."""
+    host, state = context.host, context.state
+    session = Session.of(state)
+    machine: Machine = host.data.machine
+    failed = {failed.name for failed in state.failed_hosts}
+    try:
+        if host.name != machine.host_name and machine.host_name in failed:
+            raise RunError(f"{machine.host_name}, the machine of this guest, failed: nothing is done here")
+        yield from body(session, host, machine)
+    except RunError as error:
+        yield _fails(session, host, error)
+
+
+@operation()
+def inspect() -> Commands:
+    """Step 1: take the machine, look at it again, and refuse with every reason before anything is touched."""
+
+    def body(session: Session, host: Host, machine: Machine) -> Commands:
+        if _executing(session.state):
+            session.take_lock(machine)
+        plan = session.plan(machine)
+        if plan.refusals:
+            raise Refused(plan.refusals)
+        if _executing(session.state):
+            session.check_against_shown(machine, plan)
+        host.noop(f"{len(plan.items)} change(s) planned" if plan.items else "in sync")
+        yield from ()
+
+    yield from _guarded(body)
+
+
+@operation()
+def carry_out(kind: str) -> Commands:
+    """Carries out the plan's items of one kind on this host."""
+
+    def body(session: Session, host: Host, machine: Machine) -> Commands:
+        plan = session.plan(machine)
+        if plan.refusals:
+            raise Refused(plan.refusals)
+        items = plan.of(kind, host.name)
+        if not items:
+            host.noop(f"nothing to do for {kind}")
+            return
+        if _executing(session.state):
+            session.check_against_shown(machine, plan)
+        for item in items:
+            yield FunctionCommand(_act(session, machine, item), (), {})
+
+    yield from _guarded(body)
+
+
+def _act(session: Session, machine: Machine, item: Item) -> Callable[[State, Host], bool]:
+    def act(state: State, host: Host) -> bool:
+        try:
+            session.begin(machine, item)
+            acts.carry_out(host, item, session.say)
+        except (RunError, OSError) as error:
+            problem = error if isinstance(error, RunError) else ActFailed(str(error))
+            session.problems.append(problem)
+            session.end(machine, item, str(problem))
+            session.say(f"{host.name}: {problem}")
+            return False
+        session.end(machine, item)
+        return True
+
+    return act
+
+
+@operation()
+def gate() -> Commands:
+    """Step 9: the gate of each service, run where the service will run. Green changes nothing; red stops here."""
+
+    def body(session: Session, host: Host, machine: Machine) -> Commands:
+        if not _executing(session.state):
+            host.noop("the gate is asked when the run gets here")
+            return
+        for desired in _services(session, host, machine):
+            verdict = _verdict(stack_acts.gate(host, desired))
+            session.journal.write("gate", host=host.name, service=desired.name, verdict=verdict["verdict"])
+            if verdict["verdict"] not in ("pass", "warn") or verdict["code"] != 0:
+                raise ActFailed(_red(desired, verdict))
+            shown = f"REPLAYED ({verdict['verdict']})" if verdict.get("evidence") == "replayed" else verdict["verdict"]
+            session.say(f"{host.name}: gate of {desired.name}: {shown}")
+        host.noop("the gate is green")
+        yield from ()
+
+    yield from _guarded(body)
+
+
+def _services(session: Session, host: Host, machine: Machine) -> tuple[DesiredService, ...]:
+    """The services of a guest; the metal itself has none."""
+    if host.name == machine.host_name:
+        return ()
+    guest: Guest = host.data.guest
+    return tuple(session.wanted(machine).services[guest.name])
+
+
+def _verdict(done: Any) -> dict[str, Any]:
+    """The gate's report. What is no report is could-not-check, never green."""
+    try:
+        report = json.loads(done.stdout)
+        if report.get("schema") != "provcheck/1":
+            raise ValueError("no provcheck report")
+    except (ValueError, AttributeError):
+        why = done.error_text or f"exit {done.rc}"
+        report = {"verdict": "unknown", "findings": [{"status": "unknown", "id": "gate", "subject": "host", "message": why}]}
+    return {**report, "code": done.rc}
+
+
+def _red(desired: DesiredService, verdict: dict[str, Any]) -> str:
+    lines = [f"the gate of {desired.name} is red ({verdict['verdict']}); what runs is left as it is"]
+    for finding in verdict["findings"]:
+        if finding.get("status") in ("fail", "unknown"):
+            lines.append(f"  {finding['status']}  {finding['id']} {finding['subject']}: {finding['message']}")
+            lines += [f"        {key}: {finding[key]}" for key in ("cause", "fix") if finding.get(key)]
+    return "\n".join(lines)
+
+
+@operation()
+def prove() -> Commands:
+    """Step 10, last: each service really generates, now. Only looks."""
+
+    def body(session: Session, host: Host, machine: Machine) -> Commands:
+        if not _executing(session.state):
+            host.noop("the service is asked when the run gets here")
+            return
+        for desired in _services(session, host, machine):
+            done = service_acts.prove(host, desired)
+            if not done.ok:
+                raise ActFailed(f"{desired.service.unit} runs but does not generate: {done.text.strip() or done.error_text}")
+            answer = json.loads(done.stdout)
+            session.journal.write("answered", host=host.name, service=desired.name, seconds=answer.get("seconds"))
+            session.say(f"{host.name}: {desired.name} answered at {desired.url}: {answer.get('text', '')!r}")
+        host.noop("every service generates")
+        yield from ()
+
+    yield from _guarded(body)

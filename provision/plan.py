@@ -1,0 +1,139 @@
+"""A plan: what would be done to a machine, in the order of the runbook, or why nothing will be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any
+
+
+class Step(IntEnum):
+    """The ten steps of the runbook."""
+
+    INSPECT = 1
+    RELEASE = 2
+    DRIVER = 3
+    REBOOT = 4
+    DEVICE_NODES = 5
+    CONTAINER = 6
+    USER_SPACE = 7
+    STACK = 8
+    GATE = 9
+    SERVICE = 10
+
+    @property
+    def title(self) -> str:
+        return self.name.lower().replace("_", " ")
+
+    @property
+    def phase(self) -> str:
+        """Phases are prefixes of the chain: install = 1-5, configure = 6-8, activate = 9-10."""
+        if self <= Step.DEVICE_NODES:
+            return "install"
+        return "configure" if self <= Step.STACK else "activate"
+
+
+PHASES = ("install", "configure", "activate")
+
+
+def parse_phases(text: str | None) -> tuple[str, ...]:
+    """Reads ``install,configure``; nothing means all. Raises ValueError on another word."""
+    if not text:
+        return PHASES
+    wanted = [word.strip() for word in text.split(",") if word.strip()]
+    unknown = [word for word in wanted if word not in PHASES]
+    if unknown or not wanted:
+        raise ValueError(f"phases={text!r}: the phases are {', '.join(PHASES)}")
+    return tuple(phase for phase in PHASES if phase in wanted)
+
+
+@dataclass(frozen=True)
+class Item:
+    """One change. ``kind`` names the act that carries it out; ``host`` is the pyinfra host it is done on;
+    ``subject`` what it is done to. ``payload`` is for the act alone and is no part of the item's identity."""
+
+    step: Step
+    kind: str
+    host: str
+    subject: str
+    text: str
+    payload: Any = field(default=None, compare=False, repr=False)
+
+    @property
+    def id(self) -> str:
+        return f"{self.kind} {self.subject} on {self.host}"
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "step": int(self.step),
+            "phase": self.step.phase,
+            "kind": self.kind,
+            "host": self.host,
+            "subject": self.subject,
+            "text": self.text,
+        }
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why nothing is touched: the field or thing meant, what was seen, why it matters, what to do next."""
+
+    where: str
+    seen: str
+    why: str
+    next_step: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.seen}; {self.why}. Next: {self.next_step}"
+
+    def as_dict(self) -> dict[str, str]:
+        return {"where": self.where, "seen": self.seen, "why": self.why, "next": self.next_step}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All items and refusals of one machine. ``notes`` say what was looked at and left as it is."""
+
+    machine: str
+    items: tuple[Item, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def limited(self, phases: Iterable[str], hosts: Iterable[str]) -> Plan:
+        """The part that belongs to these phases and pyinfra hosts."""
+        wanted, names = set(phases), set(hosts)
+        kept = tuple(item for item in self.items if item.step.phase in wanted and item.host in names)
+        return Plan(self.machine, kept, self.refusals, self.notes)
+
+    def of(self, kind: str, host: str) -> tuple[Item, ...]:
+        return tuple(item for item in self.items if item.kind == kind and item.host == host)
+
+    def beyond(self, shown: frozenset[str]) -> tuple[Item, ...]:
+        """The items that are not part of what was shown."""
+        return tuple(item for item in self.items if item.id not in shown)
+
+    @property
+    def ids(self) -> frozenset[str]:
+        return frozenset(item.id for item in self.items)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "machine": self.machine,
+            "items": [item.as_dict() for item in self.items],
+            "refusals": [refusal.as_dict() for refusal in self.refusals],
+            "notes": list(self.notes),
+        }
+
+
+def join(machine: str, plans: Iterable[Plan]) -> Plan:
+    """One plan from the parts that the areas decided, in the order of the steps."""
+    items: list[Item] = []
+    refusals: list[Refusal] = []
+    notes: list[str] = []
+    for plan in plans:
+        items.extend(plan.items)
+        refusals.extend(plan.refusals)
+        notes.extend(plan.notes)
+    items.sort(key=lambda item: item.step)
+    return Plan(machine, tuple(items), tuple(refusals), tuple(notes))

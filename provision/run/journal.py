@@ -1,0 +1,68 @@
+"""The journal: one JSON line an event, on disk before the event's effect is relied on."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+from collections.abc import Iterator
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+
+def runs_folder() -> Path:
+    base = os.environ.get("XDG_STATE_HOME") or Path("~/.local/state").expanduser()
+    return Path(base) / "kpro" / "runs"
+
+
+def cache_folder() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
+    return Path(base) / "kpro"
+
+
+def new_run_id() -> str:
+    """``20261129T152000Z-a1b2c3``: sorts by time, unique without asking anybody."""
+    return f"{datetime.now(timezone.utc):%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
+
+
+def is_run_id(text: str) -> bool:
+    return re.fullmatch(r"\d{8}T\d{6}Z-[0-9a-f]{6}", text) is not None
+
+
+class Journal:
+    """The controller's journal of one run."""
+
+    def __init__(self, run: str) -> None:
+        self.run = run
+        self.folder = runs_folder() / run
+        self.folder.mkdir(parents=True, mode=0o700, exist_ok=True)
+        self._file = (self.folder / "journal.jsonl").open("a", encoding="utf-8")
+
+    def write(self, event: str, **facts: Any) -> str:
+        """Appends an event and returns its line. It is on the disk when this returns."""
+        line = json.dumps({"at": now(), "run": self.run, "event": event, **facts}, ensure_ascii=False)
+        self._file.write(line + "\n")
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        return line
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def now() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+
+
+def read(run: str) -> Iterator[dict[str, Any]]:
+    """The events of a run; a last line that a crash cut off is left out."""
+    path = runs_folder() / run / "journal.jsonl"
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            event = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(event, dict):
+            yield event

@@ -1,0 +1,109 @@
+"""One hand at a time: the lock that every changing run holds on a machine.
+
+``/run/kpro/lock`` is an flock held by a small command on the machine, whose standard input is tied to the
+controller: when the controller dies in any way, the command sees the end of its input and the kernel frees the
+lock, so a stale lock cannot exist. The file's content says who holds it. ``/run/kpro/busy`` is held shared by every
+changing command; a new run gets it exclusively once, and so waits for a command that outlived its controller.
+"""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+import shlex
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
+from typing import Any
+
+from provision.host import transport
+from provision.run.errors import Locked, RunError
+
+FOLDER = "/run/kpro"
+BUSY_SECONDS = 3600
+"""How long a new run waits for a command of an earlier run: an engine build can take most of this."""
+
+_HOLD = f"""
+umask 077; mkdir -p {FOLDER} || exit 1
+exec 8>>{FOLDER}/lock
+if ! flock -n 8; then cat {FOLDER}/lock; exit 75; fi
+printf '%s\\n' {{owner}} >{FOLDER}/lock
+echo held
+exec cat >/dev/null
+"""
+
+_WAIT = f"exec 9>>{FOLDER}/busy; flock -w {BUSY_SECONDS} -x 9"
+_TRY = f"exec 9>>{FOLDER}/busy; flock -n -x 9"
+
+
+@dataclass(frozen=True)
+class Owner:
+    """Who holds a machine, as the lock file says it."""
+
+    run: str
+    owner: str
+    pid: int
+    reason: str
+    since: str
+
+    @classmethod
+    def here(cls, run: str, reason: str) -> Owner:
+        name = f"{getpass.getuser()}@{socket.gethostname()}"
+        return cls(run, name, os.getpid(), reason, datetime.now(timezone.utc).isoformat(timespec="seconds"))
+
+    def line(self) -> str:
+        return json.dumps(asdict(self))
+
+
+def describe(line: str) -> str:
+    """The sentence about an owner, from the content of the lock file."""
+    try:
+        owner = json.loads(line)
+        since = datetime.fromisoformat(owner["since"])
+        age = int((datetime.now(timezone.utc) - since).total_seconds())
+        return f"{owner['owner']} (pid {owner['pid']}, run {owner['run']}: {owner['reason']}), for {age} s"
+    except (ValueError, KeyError, TypeError):
+        return "a run that has not said its name yet"
+
+
+class MachineLock:
+    """The lock of one machine, held while this object lives and the controller does."""
+
+    def __init__(self, held: transport.Held) -> None:
+        self._held = held
+
+    @property
+    def alive(self) -> bool:
+        return self._held.alive
+
+    def release(self) -> None:
+        self._held.release()
+
+
+def take(host: Any, owner: Owner, say: Callable[[str], None]) -> MachineLock:
+    """Takes the machine, then waits for what an earlier run left running there.
+
+    Raises Locked when another run holds it (with the owner's name), or when a left-over command does not end within
+    BUSY_SECONDS; RunError when the lock cannot be taken at all.
+    """
+    held = transport.hold(host, _HOLD.format(owner=shlex.quote(owner.line())), timeout=60)
+    if held.exited is not None or held.first_line != b"held":
+        text = held.exited.text if held.exited else (held.first_line or b"").decode(errors="replace")
+        if held.exited is not None and held.exited.rc == 75:
+            raise Locked(f"{host.name} is locked by {describe(text)}. Wait for it to end, then run again")
+        why = held.exited.error_text if held.exited else text
+        raise RunError(f"{host.name}: the lock {FOLDER}/lock could not be taken: {why}")
+    if not transport.run(host, _TRY).ok:
+        say(f"{host.name}: a command of an earlier run still works there; waiting for it to end")
+        started = time.monotonic()
+        if not transport.run(host, _WAIT).ok:
+            held.release()
+            raise Locked(
+                f"{host.name}: a command of an earlier run still works after {BUSY_SECONDS} s. "
+                f"Look at it with: fuser -v {FOLDER}/busy"
+            )
+        say(f"{host.name}: it ended after {time.monotonic() - started:.0f} s")
+    return MachineLock(held)

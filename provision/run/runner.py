@@ -1,0 +1,172 @@
+"""Plan and apply through pyinfra's own API: one process, one connection a machine, the same deploy.py."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyinfra
+from pyinfra.api.config import Config
+from pyinfra.api.connect import connect_all, disconnect_all
+from pyinfra.api.exceptions import PyinfraError
+from pyinfra.api.host import Host
+from pyinfra.api.operations import run_ops
+from pyinfra.api.state import BaseStateCallback, State, StateStage
+from pyinfra.context import ctx_config, ctx_inventory, ctx_state
+from pyinfra_cli.inventory import make_inventory
+from pyinfra_cli.util import load_deploy_file
+
+from provision.host import transport
+from provision.plan import Plan
+from provision.run.errors import RunError
+from provision.run.session import Session
+from provision.spec import Machine
+from provision.templates import house
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended: which machines failed with what, what was changed, how long each step took (seconds)."""
+
+    run: str
+    problems: tuple[RunError, ...]
+    failed: tuple[str, ...]
+    changed: tuple[str, ...]
+    seconds: dict[str, float]
+
+    @property
+    def exit_code(self) -> int:
+        if self.problems:
+            return self.problems[0].exit_code
+        return 1 if self.failed else 0
+
+
+class Run:
+    """One connected run over an inventory file. Use it through ``connected``."""
+
+    def __init__(self, state: State, session: Session) -> None:
+        self.state = state
+        self.session = session
+
+    @property
+    def machines(self) -> list[Machine]:
+        """The machines that have a host within the limit, in the order of the inventory."""
+        found: dict[str, Machine] = {}
+        for host in self.state.inventory:
+            if self.state.is_host_in_limit(host):
+                found.setdefault(host.data.machine.name, host.data.machine)
+        return list(found.values())
+
+    def plans(self) -> list[Plan]:
+        """The plan of each machine, remembered as what was shown. Raises RunError when one cannot be looked at."""
+        return [self.session.show(machine) for machine in self.machines]
+
+    def remote_commands(self) -> int:
+        return sum(transport.remote_commands(host) for host in self.state.inventory)
+
+    def execute(self, callback: Progress) -> Outcome:
+        """Runs deploy.py. What fails is told in the outcome; raises nothing of its own."""
+        state, session = self.state, self.session
+        state.set_stage(StateStage.Prepare)
+        state.add_callback_handler(callback)
+        with suppress(PyinfraError):
+            load_deploy_file(state, str(house("deploy.py", "_deploy.py")))
+            state.set_stage(StateStage.Execute)
+            run_ops(state)
+        failed = tuple(sorted(host.name for host in state.failed_hosts))
+        outcome = Outcome(session.id, tuple(session.problems), failed, tuple(session.changed), callback.seconds)
+        session.journal.write("end", failed=failed, changed=outcome.changed, exit=outcome.exit_code)
+        return outcome
+
+
+class Progress(BaseStateCallback):
+    """Tells when an operation that does something begins and how long it took; one that has nothing to do is quiet."""
+
+    def __init__(self, session: Session, say: Callable[[str], None]) -> None:
+        self.session = session
+        self.say = say
+        self.seconds: dict[str, float] = {}
+        self._started: dict[tuple[str, str], float] = {}
+
+    def operation_host_start(self, state: State, host: Host, op_hash: str) -> None:  # type: ignore[override]
+        self._started[host.name, op_hash] = time.monotonic()
+        self.session.journal.write("operation", host=host.name, name=self._name(state, op_hash))
+
+    def operation_host_success(  # type: ignore[override]
+        self, state: State, host: Host, op_hash: str, retry_count: int = 0
+    ) -> None:
+        self._ended(state, host, op_hash, "done")
+
+    def operation_host_error(  # type: ignore[override]
+        self, state: State, host: Host, op_hash: str, retry_count: int = 0, max_retries: int = 0
+    ) -> None:
+        self._ended(state, host, op_hash, "FAILED")
+
+    def _name(self, state: State, op_hash: str) -> str:
+        return ", ".join(sorted(state.get_op_meta(op_hash).names))
+
+    def _ended(self, state: State, host: Host, op_hash: str, how: str) -> None:
+        took = time.monotonic() - self._started.pop((host.name, op_hash), time.monotonic())
+        name = self._name(state, op_hash)
+        self.seconds[name] = self.seconds.get(name, 0.0) + took
+        if how == "FAILED" or self._did_something(state, host, op_hash):
+            self.say(f"{host.name}: {name}: {how} in {took:.1f} s")
+
+    def _did_something(self, state: State, host: Host, op_hash: str) -> bool:
+        meta = state.get_op_data_for_host(host, op_hash).operation_meta
+        with suppress(RuntimeError):
+            return bool(meta.did_change())
+        return False
+
+
+@contextmanager
+def connected(
+    inventory: Path,
+    *,
+    limit: Sequence[str] = (),
+    phases: Sequence[str],
+    reason: str,
+    say: Callable[[str], None],
+) -> Iterator[Run]:
+    """Connects to the machines of an inventory file; ``limit`` names the pyinfra hosts, none means all.
+
+    Raises RunError when one cannot be reached.
+    """
+    pyinfra.is_cli = True
+    state = State(check_for_changes=False)
+    state.cwd = str(Path.cwd())
+    config = Config()
+    config.lock_current_state()
+    with ctx_state.use(state), ctx_config.use(config):
+        hosts = make_inventory(str(inventory), cwd=state.cwd, override_data={})
+        with ctx_inventory.use(hosts):
+            state.init(hosts, config, initial_limit=[hosts.get_host(name) for name in limit] or None)
+            session = Session(state, phases=phases, reason=reason, say=say)
+            state.kpro_session = session  # type: ignore[attr-defined]
+            transport.watch(state)
+            _connect(state)
+            try:
+                yield Run(state, session)
+            finally:
+                session.close()
+                disconnect_all(state)
+
+
+def _connect(state: State) -> None:
+    state.set_stage(StateStage.Connect)
+    errors: dict[str, Any] = {}
+
+    class Errors(BaseStateCallback):
+        @staticmethod
+        def host_connect_error(state: State, host: Host, error: Any) -> None:
+            errors[host.name] = error
+
+    state.add_callback_handler(Errors())
+    with suppress(PyinfraError):
+        connect_all(state)
+    if errors:
+        raise RunError("\n".join(f"{name} cannot be reached: {error}" for name, error in sorted(errors.items())))

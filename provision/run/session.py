@@ -1,0 +1,179 @@
+"""The state of one run, shared by all its operations: snapshots by epoch, locks, journal, what was shown."""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+
+from gevent.lock import RLock
+from pyinfra.api.host import Host
+from pyinfra.api.state import State
+
+from checks.snapshot import CouldNotLook
+from provision.host import view
+from provision.host.observe import observe
+from provision.plan import PHASES, Item, Plan
+from provision.planner import Observed, Wanted, plan_machine, restrict
+from provision.run import host_journal, lock
+from provision.run.errors import HostChanged, RunError
+from provision.run.journal import Journal, new_run_id
+from provision.run.wanted import wanted_for
+from provision.spec import Machine
+from provision.stack import decide as stack
+
+
+def say_on_stderr(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)  # noqa: T201
+
+
+class Session:
+    """One run. It belongs to a pyinfra State; ``Session.of(state)`` finds or makes it."""
+
+    def __init__(
+        self,
+        state: State,
+        *,
+        phases: Sequence[str] = PHASES,
+        reason: str = "pyinfra",
+        say: Callable[[str], None] = say_on_stderr,
+    ) -> None:
+        self.state = state
+        self.id = new_run_id()
+        self.phases = tuple(phases)
+        self.reason = reason
+        self.say = say
+        self.problems: list[RunError] = []
+        self.changed: list[str] = []
+        self._journal: Journal | None = None
+        self._locks: dict[str, lock.MachineLock] = {}
+        self._observed: dict[str, Observed] = {}
+        self._wanted: dict[str, Wanted] = {}
+        self._shown: dict[str, frozenset[str]] = {}
+        # A machine and its guests are worked on by several greenlets at once; one of them looks, the others wait.
+        self._one_at_a_time: dict[str, RLock] = defaultdict(RLock)
+
+    @classmethod
+    def of(cls, state: State) -> Session:
+        session = getattr(state, "kpro_session", None)
+        if session is None:
+            session = cls(state)
+            state.kpro_session = session  # type: ignore[attr-defined]
+        return session
+
+    @property
+    def journal(self) -> Journal:
+        if self._journal is None:
+            self._journal = Journal(self.id)
+            self._journal.write("run", reason=self.reason, phases=self.phases)
+        return self._journal
+
+    def wanted(self, machine: Machine) -> Wanted:
+        if machine.name not in self._wanted:
+            self._wanted[machine.name] = wanted_for(machine)
+        return self._wanted[machine.name]
+
+    def host(self, name: str) -> Host:
+        """A connected pyinfra host. Raises RunError when it cannot be reached."""
+        host = self.state.inventory.get_host(name)
+        if not host.connected:
+            host.connect()
+        if not host.connected:
+            raise RunError(f"{name} cannot be reached")
+        return host
+
+    def hosts_in_limit(self, machine: Machine) -> list[str]:
+        names = [machine.host_name, *(machine.guest_host_name(guest) for guest in machine.guests)]
+        return [name for name in names if self.state.is_host_in_limit(self.state.inventory.get_host(name))]
+
+    def observed(self, machine: Machine) -> Observed:
+        """What the machine looks like in this epoch: read once, and again after a change."""
+        with self._one_at_a_time[machine.name]:
+            if machine.name not in self._observed:
+                self._observed[machine.name] = self._observe(machine)
+            return self._observed[machine.name]
+
+    def _observe(self, machine: Machine) -> Observed:
+        host = observe(self.host(machine.host_name), view.requests(machine))
+        wanted, scope = self.wanted(machine), self.hosts_in_limit(machine)
+        guests = {}
+        for guest in machine.guests:
+            name = machine.guest_host_name(guest)
+            if name not in scope and machine.host_name not in scope:
+                continue
+            try:
+                running = view.guest_state(host, guest) == "running"
+            except CouldNotLook:
+                running = False
+            guests[guest.name] = (
+                observe(self.host(name), stack.requests(wanted.services[guest.name])) if running else None
+            )
+        return Observed(host, guests)
+
+    def new_epoch(self, machine: Machine) -> None:
+        """Something changed on the machine: what was seen is no longer trusted."""
+        self._observed.pop(machine.name, None)
+
+    def plan(self, machine: Machine) -> Plan:
+        """The part of the machine's plan that this run was asked for."""
+        plan = plan_machine(machine, self.wanted(machine), self.observed(machine))
+        return restrict(plan, self.phases, self.hosts_in_limit(machine))
+
+    def show(self, machine: Machine) -> Plan:
+        """The plan, remembered as what the operator was shown."""
+        plan = self.plan(machine)
+        self._shown[machine.name] = plan.ids
+        return plan
+
+    def check_against_shown(self, machine: Machine, plan: Plan) -> None:
+        """Raises HostChanged when the plan has become more than what was shown."""
+        shown = self._shown.get(machine.name)
+        new = plan.beyond(shown) if shown is not None else ()
+        if new:
+            raise HostChanged(
+                f"{machine.name} changed under us: " + "; ".join(item.text for item in new) + " was not in the plan "
+                "that was shown. Look at the new plan with: provision plan"
+            )
+
+    def take_lock(self, machine: Machine) -> None:
+        """Once per run and machine; what was seen before is looked at again."""
+        with self._one_at_a_time[machine.name]:
+            if machine.name in self._locks:
+                return
+            owner = lock.Owner.here(self.id, self.reason)
+            self._locks[machine.name] = lock.take(self.host(machine.host_name), owner, self.say)
+            self.journal.write("locked", machine=machine.name, owner=owner.owner)
+            self.new_epoch(machine)
+
+    def check_lock(self, machine: Machine) -> None:
+        """Raises RunError when the lock was lost, because the way to the machine broke."""
+        held = self._locks.get(machine.name)
+        if held is None or not held.alive:
+            raise RunError(f"the lock of {machine.name} is gone (the connection broke?): nothing more is changed")
+
+    def begin(self, machine: Machine, item: Item) -> None:
+        """Right before an act: the lock still holds, and the journals know what is about to happen."""
+        self.check_lock(machine)
+        self.new_epoch(machine)
+        self._note(machine, "begin", item)
+
+    def end(self, machine: Machine, item: Item, error: str | None = None) -> None:
+        """Right after an act: what was seen before it is no longer trusted."""
+        self.new_epoch(machine)
+        self.changed.append(item.id)
+        self._note(machine, "failed" if error else "done", item, **({"why": error} if error else {}))
+
+    def _note(self, machine: Machine, event: str, item: Item, **facts: str) -> None:
+        line = self.journal.write(event, **item.as_dict(), **facts)
+        host_journal.append(self.host(machine.host_name), self.id, line)
+
+    def close(self) -> None:
+        """Gives the machines back. A machine that cannot be reached any more frees its lock by itself."""
+        for held in self._locks.values():
+            try:
+                held.release()
+            except OSError as error:
+                self.say(f"a lock was not given back properly: {error}")
+        self._locks.clear()
+        if self._journal is not None:
+            self._journal.close()

@@ -1,0 +1,143 @@
+"""An LLM service as an operator writes it: engine, model, how it is started, what is tried instead."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from typing import Literal
+
+from pydantic import Field, StrictInt, field_validator, model_validator
+
+from provision.forms import Address, Commit, LocalPath, Name, Port, PythonVersion, Repository, refuse
+from provision.spec_base import Spec
+
+
+class Engine(Spec):
+    """An engine environment: what is installed, from where, with which patches.
+
+    ``index`` asks the guest's own configured Python index; ``wheel`` takes a folder of wheels on the
+    controller and nothing else; ``git`` and ``tree`` are read by later steps of the same chain.
+    """
+
+    kind: str
+    version: str
+    source: Literal["index", "wheel"] = "index"
+    wheelhouse: LocalPath | None = None
+    python: PythonVersion = "3.11"
+
+    @model_validator(mode="after")
+    def _wheelhouse_goes_with_wheel(self) -> Engine:
+        if self.source == "wheel" and self.wheelhouse is None:
+            refuse("Engine", [(("wheelhouse",), "source='wheel' needs wheelhouse=<folder of wheels>")])
+        if self.source != "wheel" and self.wheelhouse is not None:
+            refuse("Engine", [(("wheelhouse",), f"only source='wheel' takes one, not {self.source!r}")])
+        return self
+
+
+class Model(Spec):
+    """Model files, pinned to a commit.
+
+    ``folder`` is a folder on the controller that is copied and verified; without it the files must already be
+    in the guest under ``/srv/models`` (a mount of the machine), with their manifest.
+    """
+
+    repo: Repository
+    revision: Commit
+    folder: LocalPath | None = None
+
+    @property
+    def directory(self) -> str:
+        """Where the files lie in the guest."""
+        return f"/srv/models/{self.repo.replace('/', '--')}@{self.revision}"
+
+
+class Baseline(Spec):
+    """What this service did when it was well: the figure that a regression is measured against."""
+
+    decode_tok_s: float = Field(gt=0)
+    concurrency: StrictInt = Field(default=1, ge=1)
+    source: str
+
+
+class Candidate(Spec):
+    """What is to be tried instead. It never becomes the service unless it proves to be better."""
+
+    engine: Engine
+    profile: str
+    drafter: Model | None = None
+    flags: tuple[str, ...] = ()
+
+
+class Service(Spec):
+    """One LLM service of a guest; its unit is ``kpro-<name>.service``."""
+
+    name: Name
+    engine: Engine
+    model: Model
+    drafter: Model | None = None
+    profile: str = "plain"
+    flags: tuple[str, ...] = ()
+    environment: dict[str, str] = Field(default_factory=dict)
+    listen: Address = "127.0.0.1"
+    port: Port = 8000
+    api_key_file: LocalPath | None = None
+    ready_seconds: StrictInt = Field(default=900, ge=1)
+    replay: LocalPath | None = None
+    baseline: Baseline | None = None
+    candidate: Candidate | None = None
+
+    @property
+    def unit(self) -> str:
+        return f"kpro-{self.name}.service"
+
+    @property
+    def loopback(self) -> bool:
+        return ipaddress.ip_address(self.listen).is_loopback
+
+    @property
+    def candidate_port(self) -> int:
+        """Where the candidate answers on loopback while it is being judged: ten thousand above the service
+        (8000 -> 18000), below it where that is no port."""
+        return self.port + 10000 if self.port <= 55535 else self.port - 10000
+
+    @field_validator("environment")
+    @classmethod
+    def _variables(cls, value: dict[str, str]) -> dict[str, str]:
+        wrong = [key for key in value if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", key)]
+        if wrong:
+            raise ValueError(f"no names of environment variables: {', '.join(map(repr, wrong))}")
+        if any("\n" in text or "\0" in text for text in value.values()):
+            raise ValueError("a value holds a line break: the unit's environment file cannot carry it")
+        return value
+
+    @model_validator(mode="after")
+    def _a_public_service_has_a_key(self) -> Service:
+        if not self.loopback and self.api_key_file is None:
+            refuse(
+                "Service",
+                [
+                    (
+                        ("api_key_file",),
+                        f"is missing: listen={self.listen} can be reached from outside, and whoever reaches "
+                        "it could use the service; name a file with a key, or listen on 127.0.0.1",
+                    )
+                ],
+            )
+        return self
+
+    def trial(self) -> Service | None:
+        """The candidate as a service of its own: other engine, profile and flags, same model, on loopback."""
+        if self.candidate is None:
+            return None
+        return self.model_copy(
+            update={
+                "name": f"{self.name}-candidate",
+                "engine": self.candidate.engine,
+                "profile": self.candidate.profile,
+                "drafter": self.candidate.drafter,
+                "flags": self.candidate.flags,
+                "listen": "127.0.0.1",
+                "port": self.candidate_port,
+                "candidate": None,
+            }
+        )

@@ -1,0 +1,1 @@
+"""The serving stack inside a guest: user, engine environment, model files, unit."""

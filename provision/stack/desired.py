@@ -1,0 +1,209 @@
+"""What a service should be, worked out on the controller before anything is looked at on a machine."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from provision.data import engines
+from provision.spec import Guest, Service
+from provision.stack.manifest import manifest
+from provision.templates import render
+
+PYZ = "/opt/kpro/provcheck.pyz"
+UV = "/opt/kpro/bin/uv"
+PYTHON = "/usr/bin/python3"
+
+
+@dataclass(frozen=True)
+class Wheel:
+    """A wheel of an offline wheelhouse."""
+
+    name: str
+    sha256: str
+    path: Path
+
+
+@dataclass(frozen=True)
+class DesiredEngine:
+    """An engine environment: one folder per engine, version and digest of what goes in."""
+
+    requirement: str
+    module: str
+    python: str
+    digest: str
+    path: str
+    wheels: tuple[Wheel, ...]
+
+    @property
+    def marker(self) -> str:
+        return f"{self.path}/kpro-env.json"
+
+    @property
+    def wheel_folder(self) -> str:
+        return f"/var/cache/kpro/wheels/{self.digest[:12]}"
+
+
+@dataclass(frozen=True)
+class DesiredModel:
+    """Model files that are copied from ``folder``, or, without one, are expected in place (a mount)."""
+
+    directory: str
+    folder: Path | None
+    manifest: str | None
+
+    @property
+    def manifest_path(self) -> str:
+        return f"{self.directory}/kpro-manifest.json"
+
+
+@dataclass(frozen=True)
+class DesiredService:
+    """Everything that one service needs in its guest. ``digest`` names the whole of it."""
+
+    service: Service
+    engine: DesiredEngine
+    models: tuple[DesiredModel, ...]
+    gate: tuple[str, ...]
+    unit: str
+    environment: str = field(repr=False)
+    key: str | None = field(repr=False)
+    record: bytes | None = field(repr=False)
+    digest: str
+
+    @property
+    def name(self) -> str:
+        return self.service.name
+
+    @property
+    def unit_path(self) -> str:
+        return f"/etc/systemd/system/{self.service.unit}"
+
+    @property
+    def environment_path(self) -> str:
+        return f"/etc/kpro/{self.name}.env"
+
+    @property
+    def record_path(self) -> str:
+        """Named by its content: what runs keeps the record that it was started with."""
+        return record_path(self.record or b"")
+
+    @property
+    def key_path(self) -> str:
+        return f"/etc/kpro/{self.name}.key"
+
+    @property
+    def staged_unit(self) -> str:
+        return f"/etc/kpro/staged/{self.service.unit}"
+
+    @property
+    def staged_environment(self) -> str:
+        return f"/etc/kpro/staged/{self.name}.env"
+
+    @property
+    def good_path(self) -> str:
+        """Holds the digest of the profile that was last seen generating."""
+        return f"/var/lib/kpro/good/{self.name}"
+
+    @property
+    def url(self) -> str:
+        host = self.service.listen
+        if host in ("0.0.0.0", "::"):
+            host = "127.0.0.1"
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.service.port}"
+
+
+def sha256(data: bytes | str) -> str:
+    return hashlib.sha256(data.encode() if isinstance(data, str) else data).hexdigest()
+
+
+def desired_engine(service: Service) -> DesiredEngine:
+    """Raises FileNotFoundError when the wheelhouse is not there (the inventory's check said so before)."""
+    engine = service.engine
+    row = engines.kind_of(engine.kind)
+    wheels: tuple[Wheel, ...] = ()
+    if engine.wheelhouse is not None:
+        wheels = tuple(
+            Wheel(path.name, sha256(path.read_bytes()), path) for path in sorted(engine.wheelhouse.glob("*.whl"))
+        )
+    inputs = {
+        "kind": engine.kind,
+        "version": engine.version,
+        "source": engine.source,
+        "python": engine.python,
+        "wheels": [[wheel.name, wheel.sha256] for wheel in wheels],
+    }
+    digest = sha256(json.dumps(inputs, sort_keys=True))
+    return DesiredEngine(
+        requirement=f"{row.distribution}=={engine.version}",
+        module=row.module,
+        python=engine.python,
+        digest=digest,
+        path=f"/opt/kpro/envs/{engine.kind}-{engine.version}-{digest[:12]}",
+        wheels=wheels,
+    )
+
+
+def desired_models(service: Service) -> tuple[DesiredModel, ...]:
+    found = []
+    for model in filter(None, (service.model, service.drafter)):
+        text = None
+        if model.folder is not None:
+            text = json.dumps(manifest(model.folder), indent=1, sort_keys=True) + "\n"
+        found.append(DesiredModel(model.directory, model.folder, text))
+    return tuple(found)
+
+
+def record_path(record: bytes) -> str:
+    return f"/etc/kpro/records/{sha256(record)[:16]}.json"
+
+
+def gate_command(guest: Guest, record: bytes | None) -> tuple[str, ...]:
+    """The gate: run by the chain where the service will run, and again by the unit at every start."""
+    command = [PYTHON, PYZ, "gpus", "--expect", str(len(guest.gpus)), "--gate"]
+    if record is not None:
+        command += ["--replay", record_path(record)]
+    return tuple(command)
+
+
+def desired_service(guest: Guest, service: Service) -> DesiredService:
+    """Reads the controller's files (wheels, model folder, key, record) and renders unit and environment."""
+    engine = desired_engine(service)
+    models = desired_models(service)
+    record = service.replay.read_bytes() if service.replay is not None else None
+    gate = gate_command(guest, record)
+    variables = dict(engines.environment(service))
+    key: str | None = None
+    if service.api_key_file is not None:
+        variable = engines.kind_of(service.engine.kind).key_variable
+        if variable is None:
+            raise ValueError(f"{service.engine.kind} has no way to be given a key in secret")
+        key = variables[variable] = service.api_key_file.read_text().strip()
+    environment = "".join(f"{name}={_quoted(value)}\n" for name, value in sorted(variables.items()))
+    text = render(
+        "service.unit.j2",
+        name=service.name,
+        engine=f"{service.engine.kind} {service.engine.version}",
+        gpus=len(guest.gpus),
+        gate=[_unit_word(word) for word in gate],
+        command=[_unit_word(word) for word in engines.command(service, engine.path)],
+    )
+    digest = sha256("\0".join([text, environment, sha256(record or b""), *(m.manifest or "" for m in models)]))
+    return DesiredService(
+        service, engine, models, gate, text.replace("@digest@", digest), environment, key, record, digest
+    )
+
+
+def _quoted(value: str) -> str:
+    """A value of a systemd environment file: double quotes, with backslash escapes for the four that need them."""
+    return '"' + "".join(f"\\{char}" if char in '"\\`$' else char for char in value) + '"'
+
+
+def _unit_word(word: str) -> str:
+    """One word of an ExecStart line: specifiers and variables off, quoted where systemd would split."""
+    word = word.replace("%", "%%").replace("$", "$$")
+    if word and not any(char in word for char in " \t\n\"'\\;"):
+        return word
+    return '"' + word.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'

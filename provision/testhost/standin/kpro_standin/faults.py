@@ -1,0 +1,15 @@
+"""The ways in which this engine can be told to fail, each the likeness of a failure that engines have."""
+
+from __future__ import annotations
+
+FAULTS: dict[str, str] = {
+    "empty": "answers 200 with an empty text (only end-of-text tokens)",
+    "never-ready": "stays at 503, as an engine that never finishes loading",
+    "health-only": "answers /health with 200 and every completion with 500 (a dead engine core)",
+    "dies": "exits with status 1 at the first completion",
+    "crash": "exits with status 1 while starting",
+    "garbage": "repeats one token",
+    "slow": "takes 20 times as long for every step; acceptance is untouched (a starved machine)",
+    "hang": "takes completions and never answers them; /health stays 200",
+}
+SLOW_FACTOR = 20.0

@@ -1,0 +1,38 @@
+"""What every tier shares: where the checkout is, the reference material beside it, and a home of its own."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# Parallel workers on two cores make a deadline per example a lottery; CI draws the same cases each time.
+settings.register_profile("house", deadline=None, derandomize=os.environ.get("CI") == "true")
+settings.load_profile("house")
+
+
+@pytest.fixture(scope="session")
+def repo_root() -> Path:
+    """The top of the checkout."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """Reference fixtures that may lie beside the checkout; a clone elsewhere has none and skips."""
+    folder = ROOT.parent / "shared" / "fixtures"
+    if not folder.is_dir():
+        pytest.skip("no reference fixtures beside this checkout")
+    return folder.parent
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test reads or writes the state and caches of whoever runs it."""
+    home = tmp_path_factory.mktemp("home")
+    monkeypatch.setenv("XDG_STATE_HOME", str(home / "state"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(home / "cache"))
