@@ -1,9 +1,9 @@
 """Combinations of options that an engine refuses or that undo each other, with the place in its sources.
 
 A condition is ``--x`` (given and on), ``!--x`` (not given or off), ``--x=A|B`` (its value is one of these),
-``--x!=A|B`` (given with another value); ``spec.KEY`` stands for a key of ``--speculative-config``. All conditions
-of a row must hold. ``since`` and ``until`` are the first and last version whose sources were read to say so;
-``until`` empty: still so in the newest version read.
+``--x!=A|B`` (given with another value); ``spec.KEY`` stands for a key of ``--speculative-config``. All
+conditions of a row must hold. ``since`` and ``until`` are the first and last version whose sources were read
+to say so; ``until`` empty: still so in the newest version read.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 class Combination(NamedTuple):
-    """One row. ``status``: fail when the engine stops, warn when it starts and ignores or overrides something."""
+    """One row. ``status``: fail when the engine stops, warn when it starts and overrides something."""
 
     engine: str
     when: tuple[str, ...]
@@ -169,7 +169,7 @@ COMBINATIONS = (
         "sglang",
         ("--disable-cuda-graph-padding", "--enable-torch-compile"),
         "fail",
-        "--disable-cuda-graph-padding with --enable-torch-compile compiles once per batch size and is refused",
+        "--disable-cuda-graph-padding with --enable-torch-compile compiles per batch size and is refused",
         "drop one of the two",
         "check_server_args 0.5.23 validation_hook.py",
         since="0.5.23",

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import click
 
-from checks.errors import BadInput
 from checks.flags import assess
-from checks.flags.table import BadEngine
-from checks.flags.words import BadCommandLine
 from checks.report.options import Presentation, finish, report_options
 
 
@@ -33,15 +30,11 @@ from checks.report.options import Presentation, finish, report_options
 def flags(
     how: Presentation, engine: str, parser: str, python: str | None, deadline: float, words: tuple[str, ...]
 ) -> int:
-    """Does this engine version take this command line? Unknown, renamed, removed, conflicting, with what to write.
+    """Does this engine version take this command line? What is wrong, and what to write instead.
 
     \b
     Examples:
       provcheck flags --engine sglang==0.5.23 -- sglang serve --model-path M --tp 2
       provcheck flags --engine vllm==0.33.0 -- 'VLLM_USE_V1=1 vllm serve M -tp 2'
     """
-    try:
-        report = assess.report(engine, words, parser=parser, python=python, deadline=deadline)
-    except (BadEngine, BadCommandLine) as error:
-        raise BadInput(str(error)) from None
-    return finish(report, how)
+    return finish(assess.report(engine, words, parser=parser, python=python, deadline=deadline), how)

@@ -31,7 +31,8 @@ def problems(table: Table, environment: Mapping[str, str]) -> list[Problem]:
             entry = table.environment[name]
             if entry.get("gone"):
                 new = entry.get("replacement")
-                message = f"{name} is only warned about: {entry.get('note') or f'use {new}' if new else 'it has no effect'}"
+                said = entry.get("note") or (f"use {new}" if new else "it has no effect")
+                message = f"{name} is only warned about: {said}"
                 out.append(Problem(name, message, f"set {new}" if new else f"unset {name}"))
         elif row:
             out.append(Problem(name, f"{name} {row.message}", row.fix))

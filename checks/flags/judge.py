@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from checks.flags import environment
+from checks.flags.masks import masked_arguments, secret
 from checks.flags.names import Missing, explain
 from checks.flags.read import Given, Reading, read
 from checks.flags.rules import View, clashes
@@ -16,8 +17,6 @@ from checks.flags.values import BadValue, convert, near, object_problems
 from checks.flags.words import Command
 from checks.model import Finding, Status
 
-SECRETS = ("--api-key", "--admin-api-key", "--hf-token", "--ssl-keyfile-password")
-"""Options whose value is a secret (vLLM FrontendArgs and ModelConfig, SGLang ServerArgs)."""
 PLUGINS = {"--tool-call-parser": "--tool-parser-plugin", "--reasoning-parser": "--reasoning-parser-plugin"}
 
 
@@ -29,6 +28,12 @@ class Verdict:
     fixes: dict[str, list[str]] = field(default_factory=dict)
     warned: set[str] = field(default_factory=set)
     notes: dict[str, list[str]] = field(default_factory=dict)
+    doubted: set[str] = field(default_factory=set)
+
+    def doubt(self, check: str, text: str, fix: str) -> None:
+        """It could not be looked at."""
+        self.add(check, text, fix)
+        self.doubted.add(check)
 
     def note(self, check: str, text: str) -> None:
         """Worth knowing and nothing wrong: it goes into the message of a check that passes."""
@@ -58,13 +63,23 @@ CHECKS: Mapping[str, str] = {
     "conflict": "no two settings exclude or undo each other",
     "repeated": "no option is given twice",
     "env": "every engine variable is read by this version",
+    "config": "no option hides in a file",
     "secret": "no secret stands on the command line",
 }
 """The checks in the order of the report, with what holds when one passes."""
 
 
-def judge(table: Table, command: Command) -> tuple[list[Finding], str | None]:
-    """Findings of every check, and the corrected command where only names were wrong (secrets masked)."""
+@dataclass(frozen=True)
+class Judged:
+    """Findings in the order of CHECKS, the corrected command where only names were wrong, and what judged."""
+
+    findings: tuple[Finding, ...]
+    corrected: str | None = None
+    by: str = ""
+
+
+def judge(table: Table, command: Command, *, config_read: bool = False) -> Judged:
+    """Every check of a command line. ``config_read``: whoever gave the table has read ``--config``."""
     reading = read(table, command.arguments)
     verdict = Verdict()
     missing = [explain(table, name, words) for name, words in reading.unknown]
@@ -77,7 +92,7 @@ def judge(table: Table, command: Command) -> tuple[list[Finding], str | None]:
     for problem in idle:
         verdict.add("env", problem.message, problem.fix, warn=not problem.stops)
     for one in reading.given:
-        if one.option.name in SECRETS and one.values:
+        if secret(one.option.name) and one.values:
             advice = "give it by environment or configuration file"
             verdict.add(
                 "secret",
@@ -85,9 +100,12 @@ def judge(table: Table, command: Command) -> tuple[list[Finding], str | None]:
                 advice,
                 warn=True,
             )
-    return [_finding(table, check, verdict) for check in CHECKS], corrected(
-        command, missing, {problem.name for problem in idle}
-    )
+    config = reading.values_of("--config")
+    if config and not config_read:
+        text = f"the options in the file of --config ({config[0][:80]}) are not judged by a table"
+        verdict.doubt("config", text, "ask the installed parser with --python, or give its options here")
+    findings = tuple(_finding(table, check, verdict) for check in CHECKS)
+    return Judged(findings, corrected(command, missing, {problem.name for problem in idle}))
 
 
 def _finding(table: Table, check: str, verdict: Verdict) -> Finding:
@@ -96,6 +114,7 @@ def _finding(table: Table, check: str, verdict: Verdict) -> Finding:
         said = "; ".join(verdict.notes.get(check, [])[:20]) or CHECKS[check]
         return Finding(f"flags.{check}", Status.PASS, "engine", f"{table.shown}: {said}", owner="user")
     status = Status.WARN if check in verdict.warned else Status.FAIL
+    status = Status.UNKNOWN if check in verdict.doubted else status
     shown = texts[:20] + ([f"and {len(texts) - 20} more"] if len(texts) > 20 else [])
     return Finding(
         f"flags.{check}",
@@ -123,7 +142,7 @@ def _program(table: Table, command: Command, reading: Reading, verdict: Verdict)
         where = "one word besides options is the model" if allowed else "it takes no word outside options"
         verdict.add(
             "program",
-            f"{', '.join(repr(s[:40]) for s in strays[:5])} belong{'s' if len(strays) == 1 else ''} to no option; {where}",
+            f"no option takes {', '.join(repr(s[:40]) for s in strays[:5])}; {where}",
             "quote values with spaces, or name the option they belong to",
         )
     required = {o.name: o for o in table.options.values() if o.required}
@@ -175,10 +194,10 @@ def _values(table: Table, reading: Reading, verdict: Verdict) -> Mapping[str, An
             try:
                 value = convert(given.option, text)
             except BadValue as error:
-                masked = given.option.name in SECRETS
+                hidden = secret(given.option.name)
                 check = "choice" if given.option.choices and "none of" in str(error) else "value"
                 check = "json" if given.option.type.startswith("json") else check
-                verdict.add(check, f"{given.spelled} {'has no fitting value' if masked else error}")
+                verdict.add(check, f"{given.spelled} {'has no fitting value' if hidden else error}")
                 continue
             if given.option.object or given.option.type == "json":
                 objects[given.option.name] = (given, value)
@@ -186,8 +205,8 @@ def _values(table: Table, reading: Reading, verdict: Verdict) -> Mapping[str, An
     for given, value in objects.values():
         if given.option.object and value is not None:
             _object(table, given, value, verdict)
-    spec = objects.get("--speculative-config", (None, {}))[1]
-    return _undashed(spec) if isinstance(spec, dict) else {}
+    spec = objects.get("--speculative-config")
+    return _undashed(spec[1]) if spec and isinstance(spec[1], dict) else {}
 
 
 def _undashed(spec: Mapping[str, Any]) -> dict[str, Any]:
@@ -246,21 +265,14 @@ def _object(table: Table, given: Given, value: Any, verdict: Verdict) -> None:
 def corrected(command: Command, missing: list[Missing], idle: set[str]) -> str | None:
     """The line with every renamed option in its new spelling and without variables that do nothing.
 
-    None when nothing was renamed, or when an unknown option has no successor of the same form. Secrets are masked.
+    None when nothing was renamed, or an unknown option has no successor of the same form. Secrets are masked.
     """
     if not missing or any(one.check != "renamed" or not one.new for one in missing):
         return None
     renames = {one.name: one.new or one.name for one in missing}
-    words = [f"{name}={value}" for name, value in command.environment.items() if name not in idle]
-    masked = False
-    for word in command.arguments:
+    variables = [f"{name}={value}" for name, value in command.environment.items() if name not in idle]
+    words = []
+    for word in masked_arguments(command):
         name, separator, value = word.partition("=")
-        if masked and not word.startswith("-"):
-            name, separator, value = "***", "", ""
-        masked = name in SECRETS and not separator
-        words.append(
-            renames.get(name, name) + separator + ("***" if separator and name in SECRETS else value)
-        )
-    return shlex.join(
-        [*words[: len(words) - len(command.arguments)], *command.shown, *words[-len(command.arguments) :]]
-    )
+        words.append(renames.get(name, name) + separator + value)
+    return shlex.join([*variables, *command.shown, *words])

@@ -9,10 +9,13 @@ from checks.data.flagrules import RENAMED
 from checks.flags.table import ENGINES, Table, history
 from checks.flags.values import near
 
+HIDDEN = re.compile(r"key|token|password|secret")
+"""Options whose values are not repeated: they may be secrets, misspelt."""
+
 
 @dataclass(frozen=True)
 class Missing:
-    """``check`` is ``renamed``, ``removed`` or ``unknown``; ``new`` is the plain new spelling, where there is one."""
+    """``check`` is ``renamed``, ``removed`` or ``unknown``; ``new`` the new spelling where it is a plain one."""
 
     check: str
     name: str
@@ -29,7 +32,7 @@ def explain(table: Table, name: str, words: tuple[str, ...]) -> Missing:
     if new and _names_an_option(table, new):
         until = f"{table.engine} took it until {seen[1]}" if seen else "an earlier version had it"
         bare = new if re.fullmatch(r"--[a-z0-9-]+", new) else None
-        values = " ".join(w for w in words[1:] if len(w) < 60)
+        values = " ".join(w for w in words[1:] if len(w) < 60 and not HIDDEN.search(name))
         shown = f"{bare} {values}".strip() if bare else new
         return Missing("renamed", name, f"{name} is now {new} ({until})", f"write {shown}", bare)
     if seen and _before(table, seen[1]):
@@ -69,7 +72,7 @@ def replacement(table: Table, name: str) -> str | None:
 
 
 def _names_an_option(table: Table, text: str) -> bool:
-    """Whether a text such as ``--cuda-graph-backend-{decode,prefill}=disabled`` names options of this version."""
+    """Whether ``--cuda-graph-backend-{decode,prefill}=disabled`` and the like name options of this version."""
     name = text.split("=")[0].split(" ")[0]
     match = re.fullmatch(r"(.*)\{([^}]*)\}(.*)", name)
     names = [match[1] + part + match[3] for part in match[2].split(",")] if match else [name]

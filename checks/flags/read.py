@@ -1,7 +1,7 @@
-"""Arguments to options the way argparse reads them, keeping every problem where argparse stops at the first.
+"""Arguments to options as argparse reads them, keeping every problem where argparse stops at the first.
 
-Both engines use argparse with abbreviations allowed; vLLM's parser also takes underscores in names, dotted keys
-of JSON options and ``-O3`` (``FlexibleArgumentParser.parse_args``, vllm/utils/argparse_utils.py).
+Both engines use argparse with abbreviations allowed; vLLM's parser also takes underscores in names, dotted
+keys of JSON options and ``-O3`` (``FlexibleArgumentParser.parse_args``, vllm/utils/argparse_utils.py).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ NEGATIVE = re.compile(r"^-(?:\d+(?:_\d+)*(?:\.\d+(?:_\d+)*)?|\.\d+(?:_\d+)*)$")
 
 @dataclass(frozen=True)
 class Given:
-    """One option as it was given. ``path`` holds the keys of a dotted spelling (``--speculative-config.method``)."""
+    """One option as it was given. ``path``: the keys of a dotted spelling (``--speculative-config.method``)."""
 
     option: Option
     spelled: str
@@ -89,7 +89,7 @@ def _is_option(table: Table, word: str) -> bool:
         return True
     if NEGATIVE.match(word):
         return False
-    return " " not in word or word.startswith("--") and "=" in word
+    return " " not in word or (word.startswith("--") and "=" in word)
 
 
 def _option(table: Table, words: list[str], at: int, out: Reading) -> int:
@@ -107,7 +107,8 @@ def _option(table: Table, words: list[str], at: int, out: Reading) -> int:
     if keys:
         return _dotted(words, at, option, name, separator, inline, out)
     available = _values(table, words, at + 1)
-    values, used = (inline,), 0
+    values: tuple[str, ...] = (inline,)
+    used = 0
     if not separator:
         used = _wanted(option, available)
         values = tuple(words[at + 1 : at + 1 + used])
@@ -120,7 +121,7 @@ def _option(table: Table, words: list[str], at: int, out: Reading) -> int:
 
 
 def _lookup(table: Table, name: str, out: Reading) -> Option | None:
-    """Exact, or the one option that starts so; None for an unknown name, and for an ambiguous one, which is noted."""
+    """Exact, or the one option that starts so; None for an unknown name and for an ambiguous one (noted)."""
     if name in table.options:
         return table.options[name]
     if not name.startswith("--") or len(name) < 3:
@@ -160,7 +161,8 @@ def _count_problem(option: Option, spelled: str, values: tuple[str, ...], *, inl
     wanted = 1 if option.nargs in (None, "+") else int(option.nargs)
     exact = option.nargs != "+" and len(values) != wanted
     if exact or len(values) < wanted:
-        return f"{spelled} needs {'a value' if wanted == 1 else f'{wanted} values'} and has {len(values) or 'none'}"
+        needs = "a value" if wanted == 1 else f"{wanted} values"
+        return f"{spelled} needs {needs} and has {len(values) or 'none'}"
     return None
 
 

@@ -146,7 +146,7 @@ def _vllm(view: View) -> Iterator[Clash]:
     if batched and length and batched < length and _given_off(view, "--enable-chunked-prefill"):
         yield Clash(
             "fail",
-            f"--max-num-batched-tokens {batched} is below --max-model-len {length} and chunked prefill is off",
+            f"--max-num-batched-tokens {batched} is below --max-model-len {length} without chunked prefill",
             f"raise --max-num-batched-tokens to {length}, or leave chunked prefill on",
             "SchedulerConfig.verify_max_model_len, config/scheduler.py, 0.33.0",
         )
@@ -186,7 +186,7 @@ def _sglang(view: View) -> Iterator[Clash]:
     if algorithm == "DFLASH" and None not in (block, drafts) and block != drafts:
         yield Clash(
             "fail",
-            f"--speculative-num-draft-tokens {drafts} and --speculative-dflash-block-size {block} must be equal",
+            f"--speculative-num-draft-tokens {drafts} and --speculative-dflash-block-size {block} differ",
             "give one of the two: the drafter's block_size",
             "_handle_speculative_decoding 0.5.11 server_args.py:3364; _handle_dflash 0.5.23",
         )
@@ -221,8 +221,8 @@ def _devices(view: View) -> Iterator[Clash]:
     if ranks > len(shown):
         yield Clash(
             "fail",
-            f"the line asks for {ranks} GPUs (tensor x pipeline x data parallel) and CUDA_VISIBLE_DEVICES shows "
-            f"{len(shown)}",
+            f"the line asks for {ranks} GPUs (tensor x pipeline x data parallel) "
+            f"and CUDA_VISIBLE_DEVICES shows {len(shown)}",
             "show as many GPUs as ranks, or lower --tensor-parallel-size",
             "CUDA programming guide, CUDA_VISIBLE_DEVICES",
         )

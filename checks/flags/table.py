@@ -9,19 +9,21 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
+from checks.errors import BadInput
+
 ENGINES = ("sglang", "vllm")
 
 
-class BadEngine(ValueError):
+class BadEngine(BadInput):
     """``--engine`` is not ``vllm==VERSION`` or ``sglang==VERSION``; the text says what to give."""
 
 
 @dataclass(frozen=True)
 class Option:
-    """One option of a parser. ``nargs`` as in argparse (None: one value); ``type`` one of the kinds of values.py.
+    """One option of a parser. ``nargs`` as in argparse (None: one value); ``type`` a kind of values.py.
 
-    ``known``: names the engine has built in where only a plug-in could add others. ``dashed``: keys of its JSON
-    may be written with dashes.
+    ``known``: names the engine has built in where only a plug-in could add others. ``dashed``: keys of its
+    JSON may be written with dashes.
     """
 
     names: tuple[str, ...]
@@ -45,7 +47,7 @@ class Option:
 
 @dataclass(frozen=True)
 class Table:
-    """The parser of one version. ``objects``: record name to its keys; ``environment``: variables it reads."""
+    """The parser of one version. ``objects``: records and their keys; ``environment``: variables it reads."""
 
     engine: str
     version: str
@@ -93,7 +95,7 @@ class History:
         )
 
     def seen(self, kind: str, name: str) -> tuple[str, str] | None:
-        """The first and the last version that has an option (``flags``) or a variable (``env``) of this name."""
+        """The first and the last version that has an option (``flags``) or variable (``env``) of this name."""
         held = [
             index
             for row in self.raw[kind]

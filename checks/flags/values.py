@@ -1,8 +1,8 @@
 """Values against what an option takes: texts, numbers, choices, JSON objects. The rules are the engines' own.
 
-Kinds: ``int float str any json``; ``count`` (vLLM: 1k 2M decimal, 1K 2M binary, ``human_readable_int``),
-``count_or_auto`` (also ``auto`` and -1), ``count_iec`` (SGLang: 1k decimal, 1Ki binary), ``lower_`` (a choice in
-any case, dashes for underscores), ``json_counts`` (vLLM's config records: bare 80m and 1K count as numbers).
+Kinds: ``int float str any json``; ``count`` (vLLM's ``human_readable_int``: 1k 2m decimal, 1K 2M binary),
+``count_or_auto`` (also ``auto`` and -1), ``count_iec`` (SGLang: 1k decimal, 1Ki binary), ``lower_`` (a choice
+in any case, dashes for underscores), ``json_counts`` (vLLM's config records: bare 80m and 1K are numbers).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _choices(choices: tuple[Any, ...], text: str) -> str:
 
 
 def near(word: str, known: list[str]) -> str | None:
-    """The closest known spelling, if any is close. Bounded: difflib is quadratic in the length of the words."""
+    """The closest known spelling, if any is close. Words are cut: difflib is quadratic in their length."""
     from difflib import get_close_matches
 
     found = get_close_matches(word[:120], known, n=1, cutoff=0.75)
@@ -70,12 +70,12 @@ def _count(text: str) -> int:
     number, suffix = match.groups()
     power = "kmgt".index(suffix.lower()) + 1
     if suffix.islower():
-        return int(Decimal(number) * 1000**power)
+        return int(Decimal(number) * Decimal(1000) ** power)
     if "." in number:
         raise BadValue(
             f"{text!r} has decimals before a binary suffix; {number}{suffix.lower()} would be decimal"
         )
-    return int(number) * 1024**power
+    return int(number) << (10 * power)
 
 
 def _count_or_auto(text: str) -> int:
@@ -90,7 +90,8 @@ def _count_iec(text: str) -> int:
     power = "kMGT".index(suffix[0].replace("K", "k")) + 1
     if suffix.endswith("i") and "." in number:
         raise BadValue(f"{text!r} has decimals before a binary suffix")
-    return int(Decimal(number) * (1024 if suffix.endswith("i") else 1000) ** power)
+    base = 1024 if suffix.endswith("i") else 1000
+    return int(Decimal(number) * Decimal(base) ** power)
 
 
 def parse_json(text: str) -> Any:
@@ -117,7 +118,7 @@ def parse_json(text: str) -> Any:
 
 
 def dotted_value(text: str) -> Any:
-    """The value of a dotted key: JSON, else a number with a suffix, else the text itself (vLLM's parse_args)."""
+    """The value of a dotted key: JSON, else a number with a suffix, else the text (vLLM's parse_args)."""
     for attempt in (parse_json, _count):
         try:
             return attempt(text)
@@ -127,7 +128,7 @@ def dotted_value(text: str) -> Any:
 
 
 def _json_counts(text: str) -> Any:
-    """Bare numbers with a suffix outside quotes are expanded first (``_expand_json_human_readable_numbers``)."""
+    """Bare numbers with a suffix are expanded first (vLLM's ``_expand_json_human_readable_numbers``)."""
     if len(text) > MAX_TEXT:
         return parse_json(text)
     parts = re.split(r'("(?:[^"\\]|\\.)*")', text)
@@ -174,7 +175,9 @@ def object_problems(
     """Problems of a JSON value against a record as ``(kind, text)``; kind is ``key`` or ``value``."""
     if not isinstance(value, dict):
         return [("value", f"{path or record} must be a JSON object and is {_named(value)}")]
-    keys = objects.get(record, {})
+    if record not in objects:
+        return []
+    keys = objects[record]
     out: list[tuple[str, str]] = []
     for key, inner in value.items():
         where = f"{path}.{key}" if path else key
@@ -220,10 +223,8 @@ def _fits(value: Any, kind: str) -> bool:
         words = ("true", "false", "1", "0", "yes", "no", "on", "off", "t", "f", "y", "n")
         return value in (0, 1) or (isinstance(value, str) and value.lower() in words)
     if kind in ("int", "float"):
-        return (
-            isinstance(value, (int, float))
-            and (kind == "float" or value == int(value))
-            or _numeric(value, kind)
+        return (isinstance(value, (int, float)) and (kind == "float" or value == int(value))) or _numeric(
+            value, kind
         )
     if kind == "str":
         return isinstance(value, str)

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from checks.errors import BadInput
+
 MAX_WORDS = 4096
 MAX_BYTES = 1 << 20
 
@@ -24,13 +26,13 @@ MODULES = {
 CONTAINERS = {"docker", "podman", "kubectl", "ssh"}
 
 
-class BadCommandLine(ValueError):
+class BadCommandLine(BadInput):
     """The words are no command line of an engine; the text says what was seen and what to give."""
 
 
 @dataclass(frozen=True)
 class Command:
-    """``program`` is the engine the words name (None: only arguments were given), ``shown`` how they name it."""
+    """``program``: the engine that the words name (None: arguments only); ``shown``: how they name it."""
 
     environment: Mapping[str, str]
     program: str | None
@@ -73,14 +75,12 @@ def _program(words: list[str]) -> tuple[str | None, list[str]]:
     name = PurePosixPath(words[0]).name
     if name in CONTAINERS:
         raise BadCommandLine(
-            f"the line starts with {name}, whose own options are not judged; give the part from vllm or sglang on"
+            f"the line starts with {name}, whose options are not judged; give the part from vllm or sglang on"
         )
     if name in ("vllm", "sglang"):
         verb = words[1] if len(words) > 1 else ""
         if verb != "serve":
-            raise BadCommandLine(
-                f"'{name} {verb}'.. is not a server start; flags judges '{name} serve' only".replace("..", "")
-            )
+            raise BadCommandLine(f"'{name} {verb[:40]}' is not a server start; only '{name} serve' is judged")
         return name, words[:2]
     if re.fullmatch(r"python(3(\.\d+)?)?", name):
         return _module(words)

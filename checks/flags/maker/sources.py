@@ -108,20 +108,21 @@ def find(wheel: Wheel, module: str, name: str, depth: int = 0) -> Found | None:
             isinstance(t, ast.Name) and t.id == name for t in node.targets
         ):
             return Found(module, node.value)
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id == name:
-            if node.value is not None:
-                return Found(module, node.value)
-        if isinstance(node, ast.TypeAlias if hasattr(ast, "TypeAlias") else ()) and node.name.id == name:
+        if (
+            isinstance(node, ast.AnnAssign)
+            and node.value is not None
+            and getattr(node.target, "id", "") == name
+        ):
             return Found(module, node.value)
         if isinstance(node, ast.ImportFrom):
             for alias in node.names:
-                if (alias.asname or alias.name) != name:
+                if name != (name if alias.name == "*" else alias.asname or alias.name):
                     continue
                 parent = module if is_package else module.rpartition(".")[0]
                 for _ in range(max(node.level - 1, 0)):
                     parent = parent.rpartition(".")[0]
                 source = ".".join(filter(None, (parent if node.level else "", node.module or "")))
-                found = find(wheel, source, alias.name, depth + 1)
+                found = find(wheel, source, name if alias.name == "*" else alias.name, depth + 1)
                 if found:
                     return found
     return None

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from .interpret import Interpreter
-from .sources import ENV_NAME, Wheel, find
+from checks.flags.maker.interpret import Interpreter
+from checks.flags.maker.sources import ENV_NAME, Wheel, find
 
 REGISTRY = ("sglang.srt.environ", "_DEPRECATED_ENVS")
 

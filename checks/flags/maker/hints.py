@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from .sources import Found, Wheel, find
+from checks.flags.maker.sources import Found, Wheel, find
 
 BUILTINS = {"int", "float", "str", "bool", "bytes", "dict", "list", "set", "tuple", "frozenset"}
 CONTAINERS = {

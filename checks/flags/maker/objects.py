@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from .hints import Atom, atoms, fields
-from .sources import Found, Wheel
+from checks.flags.maker.hints import Atom, atoms, fields
+from checks.flags.maker.sources import Found, Wheel
 
 BOUNDS = {"gt", "ge", "lt", "le"}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from .interpret import UNKNOWN, Type
+from checks.flags.maker.evaluate import UNKNOWN, Type
 
 DEPRECATED_ACTIONS = {
     "DeprecatedAction": 0,
@@ -14,6 +14,13 @@ DEPRECATED_ACTIONS = {
     "DeprecatedAliasStoreAction": None,
 }
 FLAG = re.compile(r"--[a-z][a-z0-9-]+[a-z0-9](?:\.[a-z_]+)?")
+
+
+SAID = re.compile(
+    r"(?i)(?:^|[(.:*\[ ]) ?"
+    r"(?:\[?deprecated\b(?! (?:and replaced|alias))|is deprecated|deprecated (?:now|in|since))"
+)
+"""A help text that says of its own option that it is on the way out, not of another one it mentions."""
 
 
 def action_name(action: Any) -> str:
@@ -26,13 +33,9 @@ def action_name(action: Any) -> str:
 def deprecation(names: list[str], kwargs: dict[str, Any]) -> tuple[str, str] | None:
     """What the engine says about a flag on its way out: (its words, the new spelling or an empty text)."""
     action = action_name(kwargs.get("action"))
-    help_text = kwargs.get("help") if isinstance(kwargs.get("help"), str) else ""
-    flat = " ".join(help_text.split())
+    flat = " ".join(str(kwargs.get("help") or "").split())
     marked = kwargs.get("deprecated") is True or action.startswith("Deprecated")
-    said = re.search(
-        r"(?i)(?:^|[(.:*\[ ]) ?(?:\[?deprecated\b(?! (?:and replaced|alias))|is deprecated|deprecated (?:now|in|since))",
-        flat,
-    )
+    said = SAID.search(flat)
     if not marked and not said:
         return None
     at = max(flat.lower().find("deprecat"), 0)
@@ -49,7 +52,7 @@ def deprecation(names: list[str], kwargs: dict[str, Any]) -> tuple[str, str] | N
 
 
 def row_of(args: tuple[Any, ...], kwargs: dict[str, Any], *, paired: bool) -> dict[str, Any]:
-    """A row: ``names`` and, where known, ``nargs type choices known none object deprecated replacement stops``.
+    """A row: ``names`` and, where known, the other fields of ``checks.flags.table.Option``.
 
     ``paired`` says that this version's parser also accepts ``--disable-x`` for ``--enable-x``.
     """

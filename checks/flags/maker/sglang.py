@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from .hints import Field, atoms, fields
-from .interpret import UNKNOWN, Interpreter, Type
-from .rows import row_of
-from .sources import Found, Wheel, find
+from checks.flags.maker.evaluate import UNKNOWN, Type
+from checks.flags.maker.hints import Field, atoms, fields
+from checks.flags.maker.interpret import Interpreter
+from checks.flags.maker.rows import row_of
+from checks.flags.maker.sources import Found, Wheel, find
 
 SERVER_ARGS = "sglang.srt.server_args"
 FIELDS = "sglang.srt.arg_groups.fields"

@@ -5,14 +5,12 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from .hints import Atom, Field, atoms, fields
-from .interpret import Interpreter, Type
-from .objects import object_fields
-from .rows import row_of
-from .sources import Found, Wheel, find
-
-PARSERS = ("vllm.entrypoints.common.cli_args", "vllm.entrypoints.openai.cli_args")
-
+from checks.flags.maker.evaluate import Type
+from checks.flags.maker.hints import Atom, Field, atoms, fields
+from checks.flags.maker.interpret import Interpreter
+from checks.flags.maker.objects import object_fields
+from checks.flags.maker.rows import row_of
+from checks.flags.maker.sources import Found, Wheel, find
 
 REGISTRIES = {
     "--tool-call-parser": ("vllm.tool_parsers", "_TOOL_PARSERS_TO_REGISTER"),
@@ -29,15 +27,14 @@ def registered(wheel: Wheel, module: str, name: str) -> list[str]:
 
 
 def human_readable(wheel: Wheel) -> set[str]:
-    """The integer options that take suffixes (``human_readable_int_args`` in the argument builder)."""
+    """The integer options that take suffixes: the names listed in vLLM's ``_compute_kwargs``."""
     tree = wheel.tree("vllm.engine.arg_utils")
-    assert tree is not None
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Assign) and any(
-            isinstance(t, ast.Name) and t.id == "human_readable_int_args" for t in node.targets
-        ):
-            return set(ast.literal_eval(node.value))
-    return set()
+    listed: set[object] = set()
+    for node in ast.walk(tree) if tree else ():
+        if isinstance(node, (ast.Tuple, ast.Set)):
+            names = {item.value for item in node.elts if isinstance(item, ast.Constant)}
+            listed |= names if "max_num_batched_tokens" in names else set()
+    return {name for name in listed if isinstance(name, str)}
 
 
 def kwargs_of_field(
@@ -94,7 +91,6 @@ def _container(atom: Atom) -> dict[str, Any]:
 
 def table(wheel: Wheel) -> dict[str, Any]:
     """Rows, JSON objects and habits of the parser of this wheel's ``vllm serve``."""
-    parser_module = next(module for module in PARSERS if wheel.module_file(module))
     rows: list[dict[str, Any]] = []
     objects: dict[str, Found] = {}
     suffixed = human_readable(wheel)
@@ -110,7 +106,7 @@ def table(wheel: Wheel) -> dict[str, Any]:
         if args and str(args[0]).startswith("-"):
             rows.append(row_of(args, kwargs, paired=paired))
 
-    maker = find(wheel, parser_module, "make_arg_parser")
+    maker = find(wheel, "vllm.entrypoints.cli.serve", "make_arg_parser")
     assert maker is not None
     Interpreter(wheel, emit, kwargs_of).call(maker, None, {})
     rows.append({"names": ["-h", "--help"], "nargs": 0})
