@@ -1,8 +1,8 @@
 """The runbook: from a machine as it is to a service that answers.
 
-    pyinfra inventories/kpro5.py deploy.py                       shows the plan, asks, does it
-    pyinfra inventories/kpro5.py deploy.py --dry                 shows the plan
-    pyinfra inventories/kpro5.py deploy.py --data phases=install,configure
+pyinfra inventories/kpro5.py deploy.py                       shows the plan, asks, does it
+pyinfra inventories/kpro5.py deploy.py --dry                 shows the plan
+pyinfra inventories/kpro5.py deploy.py --data phases=install,configure
 """
 
 from provision import chain

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 
-
 LIMIT = 1 << 20
 """Bytes of one section that are read; the script hands over one more, so that a cut is seen."""
 
@@ -123,4 +122,6 @@ class Snapshot:
         return int(code), output.decode(errors="replace")
 
     def paths(self, kind: str) -> Iterable[str]:
-        return [path for (of, path), section in self.sections.items() if of == kind and section.data is not None]
+        return [
+            path for (of, path), section in self.sections.items() if of == kind and section.data is not None
+        ]

@@ -34,9 +34,11 @@ def marker(root: str = "") -> str | None:
         return None
     except OSError as error:
         raise MarkerRefused(f"{path} cannot be read as a plain file: {error.strerror}") from None
-    with os.fdopen(handle, "rb") as file:
+    try:
         status = os.fstat(handle)
-        data = file.read(256) if stat.S_ISREG(status.st_mode) else b""
+        data = os.read(handle, 256) if stat.S_ISREG(status.st_mode) else b""
+    finally:
+        os.close(handle)
     if not stat.S_ISREG(status.st_mode):
         raise MarkerRefused(f"{path} is no plain file")
     if status.st_uid != 0 or stat.S_IMODE(status.st_mode) != 0o444:

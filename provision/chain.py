@@ -21,15 +21,18 @@ def _wanted(step: Step) -> bool:
 
 def _carry_out(step: Step, kind: str, what: str) -> None:
     if _wanted(step):
-        operations.carry_out(kind, name=f"{int(step)} {step.title}: {what}")
+        operations.carry_out(kind=kind, name=f"{int(step)} {step.title}: {what}")
 
 
 def inspect() -> None:
     """1. Look at the machine, show what would be done, refuse with all reasons; take the lock in execute."""
     session, host = Session.of(context.state), context.host
-    phases = getattr(host.data, "phases", None) if "phases" in host.data.dict() else None
-    if phases is not None:
-        session.phases = parse_phases(phases)
+    phases = host.data.get("phases")
+    try:
+        if phases is not None:
+            session.phases = parse_phases(phases)
+    except ValueError as error:
+        session.usage = RunError(str(error))
     try:
         session.show(host.data.machine)
     except RunError as error:

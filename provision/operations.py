@@ -7,9 +7,11 @@ that is more than what was shown ends the run for this machine.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Generator
 from typing import Any
 
+import gevent
 from pyinfra import context
 from pyinfra.api.command import FunctionCommand
 from pyinfra.api.host import Host
@@ -19,13 +21,15 @@ from pyinfra.api.state import State, StateStage
 from provision import acts
 from provision.acts import service as service_acts
 from provision.acts import stack as stack_acts
+from provision.acts.voice import Voice
 from provision.plan import Item
 from provision.run.errors import ActFailed, Refused, RunError
 from provision.run.session import Session
 from provision.spec import Guest, Machine
 from provision.stack.desired import DesiredService
 
-Commands = Iterator[FunctionCommand]
+Commands = Generator[FunctionCommand, None, None]
+TICK_SECONDS = 15
 
 
 def _executing(state: State) -> bool:
@@ -52,6 +56,8 @@ def _guarded(body: Callable[[Session, Host, Machine], Commands]) -> Commands:
     machine: Machine = host.data.machine
     failed = {failed.name for failed in state.failed_hosts}
     try:
+        if session.usage is not None:
+            raise session.usage
         if host.name != machine.host_name and machine.host_name in failed:
             raise RunError(f"{machine.host_name}, the machine of this guest, failed: nothing is done here")
         yield from body(session, host, machine)
@@ -99,19 +105,30 @@ def carry_out(kind: str) -> Commands:
 
 def _act(session: Session, machine: Machine, item: Item) -> Callable[[State, Host], bool]:
     def act(state: State, host: Host) -> bool:
+        ticker = gevent.spawn(_tick, session, item)
         try:
             session.begin(machine, item)
-            acts.carry_out(host, item, session.say)
+            acts.carry_out(host, item, Voice(session.id, session.say))
         except (RunError, OSError) as error:
             problem = error if isinstance(error, RunError) else ActFailed(str(error))
             session.problems.append(problem)
             session.end(machine, item, str(problem))
             session.say(f"{host.name}: {problem}")
             return False
+        finally:
+            ticker.kill()
         session.end(machine, item)
         return True
 
     return act
+
+
+def _tick(session: Session, item: Item) -> None:
+    """Says now and then that long work goes on."""
+    started = time.monotonic()
+    while True:
+        gevent.sleep(TICK_SECONDS)
+        session.say(f"{item.host}: still at it after {time.monotonic() - started:.0f} s: {item.text}")
 
 
 @operation()
@@ -127,7 +144,11 @@ def gate() -> Commands:
             session.journal.write("gate", host=host.name, service=desired.name, verdict=verdict["verdict"])
             if verdict["verdict"] not in ("pass", "warn") or verdict["code"] != 0:
                 raise ActFailed(_red(desired, verdict))
-            shown = f"REPLAYED ({verdict['verdict']})" if verdict.get("evidence") == "replayed" else verdict["verdict"]
+            shown = (
+                f"REPLAYED ({verdict['verdict']})"
+                if verdict.get("evidence") == "replayed"
+                else verdict["verdict"]
+            )
             session.say(f"{host.name}: gate of {desired.name}: {shown}")
         host.noop("the gate is green")
         yield from ()
@@ -150,8 +171,11 @@ def _verdict(done: Any) -> dict[str, Any]:
         if report.get("schema") != "provcheck/1":
             raise ValueError("no provcheck report")
     except (ValueError, AttributeError):
-        why = done.error_text or f"exit {done.rc}"
-        report = {"verdict": "unknown", "findings": [{"status": "unknown", "id": "gate", "subject": "host", "message": why}]}
+        why = " / ".join(done.error_text.splitlines()[-3:]) or f"exit {done.rc} without a report"
+        report = {
+            "verdict": "unknown",
+            "findings": [{"status": "unknown", "id": "gate", "subject": "host", "message": why}],
+        }
     return {**report, "code": done.rc}
 
 
@@ -175,9 +199,13 @@ def prove() -> Commands:
         for desired in _services(session, host, machine):
             done = service_acts.prove(host, desired)
             if not done.ok:
-                raise ActFailed(f"{desired.service.unit} runs but does not generate: {done.text.strip() or done.error_text}")
+                raise ActFailed(
+                    f"{desired.service.unit} runs but does not generate: {done.text.strip() or done.error_text}"
+                )
             answer = json.loads(done.stdout)
-            session.journal.write("answered", host=host.name, service=desired.name, seconds=answer.get("seconds"))
+            session.journal.write(
+                "answered", host=host.name, service=desired.name, seconds=answer.get("seconds")
+            )
             session.say(f"{host.name}: {desired.name} answered at {desired.url}: {answer.get('text', '')!r}")
         host.noop("every service generates")
         yield from ()

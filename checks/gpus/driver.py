@@ -115,7 +115,7 @@ def _mismatch(scene: Scene) -> Outcome:
         value=user,
         limit=kernel,
         cause="packages were upgraded under the loaded module, or a container brings another version",
-        fix="reboot or reload the nvidia modules, hold the packages; in a container install the host's version",
+        fix="reboot or reload the modules, hold the packages; a container needs the version of its host",
     )
 
 

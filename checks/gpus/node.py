@@ -117,7 +117,7 @@ def parse(sections: Iterable[Section], name: str) -> Node:
 
 def _version(data: bytes) -> str | None:
     """The driver version in a bare text, in /proc/driver/nvidia/version or in a library's file name."""
-    found = re.search(r"(?<![\d.])(\d{3,4}\.\d+(?:\.\d+)?)(?![\d.])", data.decode(errors="replace"))
+    found = re.search(r"(?<!\d)(?<!\d\.)(\d{3,4}\.\d+(?:\.\d+)?)(?![\d.])", data.decode(errors="replace"))
     return found[1] if found else None
 
 

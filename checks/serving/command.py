@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from checks.serving import generate as engine
+from checks.serving.address import server
 
 
 @click.command(name="_generate")
@@ -29,7 +30,7 @@ def generate(
     \b
     Exit codes: 0 it generates, 1 it is there and does not (key, model, empty text, died), 3 nothing listens.
     """
-    target = engine.server(url, model, api_key_file)
+    target = server(url, model, api_key_file)
     result, code = engine.wait(
         target,
         deadline or (10.0 if once else 600.0),

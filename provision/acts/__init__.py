@@ -8,9 +8,10 @@ from typing import Any
 from pyinfra.api.host import Host
 
 from provision.acts import container, service, stack
+from provision.acts.voice import Voice
 from provision.plan import Item
 
-Act = Callable[[Host, Any, Callable[[str], None]], None]
+Act = Callable[[Host, Any, Voice], None]
 """Takes the host, the item's payload and a voice for progress; raises ActFailed."""
 
 ACTS: dict[str, Act] = {
@@ -28,6 +29,6 @@ ACTS: dict[str, Act] = {
 }
 
 
-def carry_out(host: Host, item: Item, say: Callable[[str], None]) -> None:
+def carry_out(host: Host, item: Item, voice: Voice) -> None:
     """Raises ActFailed when it did not succeed."""
-    ACTS[item.kind](host, item.payload, say)
+    ACTS[item.kind](host, item.payload, voice)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
 
 from pyinfra.api.host import Host
 
 from provision.acts import shell
+from provision.acts.voice import Voice
 from provision.guest import root
 from provision.guest.decide import Container
+from provision.host import keeping
 from provision.run.errors import ActFailed
 from provision.spec import Guest
 
@@ -25,7 +26,8 @@ partial="$(dirname "$folder")/.kpro-$(basename "$folder").partial"
 # What an interrupted run left is ours by its name, and nothing of it was ever used.
 rm -rf --one-file-system -- "$partial" || exit 1
 mkdir -p -m 755 "$partial/rootfs" || exit 1
-tar -C "$partial/rootfs" --numeric-owner --xattrs --xattrs-include='*' -xf {tar} || fail "the root could not be unpacked"
+tar -C "$partial/rootfs" --numeric-owner --xattrs --xattrs-include='*' -xf {tar} ||
+  fail "the root could not be unpacked"
 cat >"$partial/config" || exit 1
 sync -f "$partial" && mv -T -- "$partial" "$folder" && sync "$(dirname "$folder")"
 """
@@ -43,7 +45,11 @@ until=$(($(date +%s) + {seconds}))
 while :; do
   state=$(lxc-attach -n {id} -- systemctl is-system-running 2>&1 9>&-)
   case $state in running|degraded) break ;; esac
-  [ "$(date +%s)" -lt "$until" ] || {{ echo "systemd in the container says: $state" >&2; lxc-stop -n {id} -k 9>&-; exit 1; }}
+  if [ "$(date +%s)" -ge "$until" ]; then
+    echo "systemd in the container says: $state" >&2
+    lxc-stop -n {id} -k 9>&-
+    exit 1
+  fi
   sleep 0.2
 done
 """
@@ -53,22 +59,25 @@ _START_PCT = "pct start {id} 9>&-"
 _STOP_LXC = "lxc-stop -n {id} -t {seconds} 9>&-"
 
 
-def create(host: Host, container: Container, say: Callable[[str], None]) -> None:
+def create(host: Host, container: Container, say: Voice) -> None:
     """Makes the root from the host's own Debian mirror (cached there) and the configuration; whole or not at all."""
     guest = container.guest
     say(f"container {guest.id}: root of {guest.suite} (the first one of a suite takes a minute)")
     shell.run(host, root.build_script(guest.suite), f"building the root of {guest.suite}")
+    keeping.before_container(host, say.run, guest.id, container.folder)
     script = _CREATE.format(
         folder=shlex.quote(container.folder), tar=shlex.quote(root.root_file(guest.suite))
     )
     shell.run(host, script, f"creating container {guest.id}", stdin=container.config.encode())
 
 
-def configure(host: Host, container: Container, say: Callable[[str], None]) -> None:
-    shell.put(host, f"{container.folder}/config", container.config.encode(), mode="644")
+def configure(host: Host, container: Container, say: Voice) -> None:
+    path, data = f"{container.folder}/config", container.config.encode()
+    keeping.before_file(host, say.run, path, data)
+    shell.put(host, path, data, mode="644")
 
 
-def start(host: Host, container: Container | Guest, say: Callable[[str], None]) -> None:
+def start(host: Host, container: Container | Guest, say: Voice) -> None:
     """Starts it and waits for its systemd; one that does not come up is stopped again."""
     if isinstance(container, Guest):
         shell.run(host, _START_PCT.format(id=container.id), f"starting container {container.id}")
@@ -80,7 +89,7 @@ def start(host: Host, container: Container | Guest, say: Callable[[str], None]) 
     shell.run(host, script, f"starting container {guest.id}")
 
 
-def restart(host: Host, container: Container, say: Callable[[str], None]) -> None:
+def restart(host: Host, container: Container, say: Voice) -> None:
     guest = container.guest
     say(f"container {guest.id}: restarting, its services are away for some seconds")
     stop = _STOP_LXC.format(id=shlex.quote(guest.id), seconds=STOP_SECONDS)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
 
 from pyinfra.api.host import Host
 
 from provision.acts import shell
+from provision.acts.voice import Voice
 from provision.host import transport
 from provision.stack.desired import PYTHON, PYZ, DesiredService
 from provision.templates import render
 
 
-def cutover(host: Host, desired: DesiredService, say: Callable[[str], None]) -> None:
-    """Puts the staged service into place. Raises ActFailed when it does not generate; the last good one is then back."""
+def cutover(host: Host, desired: DesiredService, say: Voice) -> None:
+    """Puts the staged service in place. Raises ActFailed when it does not generate; then the last good one is back."""
     script = render(
         "cutover.sh.j2",
         unit=desired.service.unit,

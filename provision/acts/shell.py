@@ -13,7 +13,9 @@ from provision.run.errors import ActFailed
 BUSY = "/run/kpro/busy"
 
 
-def run(host: Host, script: str, what: str, *, stdin: bytes | None = None, timeout: float | None = None) -> str:
+def run(
+    host: Host, script: str, what: str, *, stdin: bytes | None = None, timeout: float | None = None
+) -> str:
     """Runs a changing script, holding the machine's busy file; returns its output.
 
     A guest's connector holds the file itself, for the machine that carries the command. Raises ActFailed with the

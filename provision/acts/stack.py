@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from pyinfra.api.host import Host
 
 from provision.acts import shell
+from provision.acts.voice import Voice
 from provision.host import transport
 from provision.run.errors import ActFailed
 from provision.run.journal import now
@@ -38,7 +39,8 @@ rm -rf --one-file-system -- "$env" || exit 1
 export UV_CACHE_DIR=/var/cache/kpro/uv UV_LINK_MODE=copy UV_PYTHON_DOWNLOADS=never UV_NO_PROGRESS=1
 [ ! -e /etc/ssl/certs/ca-certificates.crt ] || export SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt
 {uv} venv --quiet --python {python} "$env" || fail "no environment with Python {python} could be made in the guest"
-{uv} pip install --quiet --python "$env/bin/python" {source} {requirement} || fail "{requirement} could not be installed"
+{uv} pip install --quiet --python "$env/bin/python" {source} {requirement} ||
+  fail "{requirement} could not be installed"
 "$env/bin/python" -c 'import {module}' || fail "{module} cannot be imported"
 {uv} pip freeze --python "$env/bin/python" >"$env/kpro-packages.txt" || exit 1
 cat >"$marker.partial" && sync -f "$marker.partial" && mv -f "$marker.partial" "$marker" && sync "$env"
@@ -52,7 +54,7 @@ exit 1
 """
 
 
-def base(host: Host, folders: Sequence[str], say: Callable[[str], None]) -> None:
+def base(host: Host, folders: Sequence[str], say: Voice) -> None:
     lines = [_BASE]
     for folder in folders:
         if folder.startswith("/var/cache/"):
@@ -64,15 +66,15 @@ def base(host: Host, folders: Sequence[str], say: Callable[[str], None]) -> None
     shell.run(host, "\n".join(lines), "making user and folders")
 
 
-def put_provcheck(host: Host, pyz: Shipped, say: Callable[[str], None]) -> None:
+def put_provcheck(host: Host, pyz: Shipped, say: Voice) -> None:
     shell.put_file(host, pyz.path, PYZ, mode="755")
 
 
-def put_uv(host: Host, uv: Shipped, say: Callable[[str], None]) -> None:
+def put_uv(host: Host, uv: Shipped, say: Voice) -> None:
     shell.put_file(host, uv.path, UV, mode="755", say=say)
 
 
-def build_engine(host: Host, build: EngineBuild, say: Callable[[str], None]) -> None:
+def build_engine(host: Host, build: EngineBuild, say: Voice) -> None:
     """Builds the environment, sees its module imported, and only then writes the marker that makes it count."""
     engine = build.engine
     source = ""
@@ -93,7 +95,7 @@ def build_engine(host: Host, build: EngineBuild, say: Callable[[str], None]) -> 
     shell.run(host, script, f"building {engine.path}", stdin=(json.dumps(marker) + "\n").encode())
 
 
-def _put_wheels(host: Host, build: EngineBuild, say: Callable[[str], None]) -> None:
+def _put_wheels(host: Host, build: EngineBuild, say: Voice) -> None:
     folder = build.engine.wheel_folder
     there = _digests(host, folder)
     for wheel in build.engine.wheels:
@@ -110,7 +112,7 @@ def _digests(host: Host, folder: str) -> dict[str, str]:
     return {path: digest for digest, path in pairs}
 
 
-def put_model(host: Host, model: DesiredModel, say: Callable[[str], None]) -> None:
+def put_model(host: Host, model: DesiredModel, say: Voice) -> None:
     """Copies what is not there yet into a staging folder, verifies all of it in the guest, then renames.
 
     Raises ActFailed when a file does not arrive as the manifest says.
@@ -130,10 +132,16 @@ def put_model(host: Host, model: DesiredModel, say: Callable[[str], None]) -> No
     there = _digests(host, staging)
     wrong = [path for path, digest in wanted.items() if there.get(path) != digest]
     if wrong:
-        raise ActFailed(f"{model.directory}: {', '.join(wrong)} did not arrive whole (was it changed meanwhile?)")
+        raise ActFailed(
+            f"{model.directory}: {', '.join(wrong)} did not arrive whole (was it changed meanwhile?)"
+        )
     surplus = [f"{staging}/{path}" for path in there if path not in wanted]
     shell.put(host, f"{staging}/kpro-manifest.json", model.manifest.encode(), mode="644")
-    remove = f"rm -f -- {shlex.join(p for p in surplus if not p.endswith('/kpro-manifest.json'))}\n" if surplus else ""
+    remove = (
+        f"rm -f -- {shlex.join(p for p in surplus if not p.endswith('/kpro-manifest.json'))}\n"
+        if surplus
+        else ""
+    )
     target = shlex.quote(model.directory)
     script = (
         f"{remove}[ ! -e {target} ] || {{ echo {target} exists already >&2; exit 1; }}\n"
@@ -142,10 +150,12 @@ def put_model(host: Host, model: DesiredModel, say: Callable[[str], None]) -> No
     shell.run(host, script, f"putting {model.directory} in place")
 
 
-def stage(host: Host, desired: DesiredService, say: Callable[[str], None]) -> None:
+def stage(host: Host, desired: DesiredService, say: Voice) -> None:
     """Writes unit, environment, key and record beside what runs; only a unit that verifies counts as staged."""
     checked = f"/etc/kpro/staged/.check/{desired.service.unit}"
-    shell.run(host, "install -d -m 700 /etc/kpro/staged/.check /etc/kpro/records", "making /etc/kpro/staged/.check")
+    shell.run(
+        host, "install -d -m 700 /etc/kpro/staged/.check /etc/kpro/records", "making /etc/kpro/staged/.check"
+    )
     if desired.record is not None:
         shell.put(host, desired.record_path, desired.record, mode="644")
     if desired.key is not None:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from provision.testhost.demo_files import DEMO_REVISION
+
 CONTAINER = "kpro-demo"
 """The LXC container of the demonstration. Its name says whose it is: nothing else is ever removed."""
 
 PORT = 18480
 """A port that no engine uses by default, so that a demonstration never meets a real service."""
 
-MODEL_REVISION = "d0" * 20
-"""The stand-in model is made on the spot and has no upstream commit: an invented one."""
+MODEL_REVISION = DEMO_REVISION
+"""The tiny model is made on the spot: its content's digest stands for the commit that it does not have."""
 
 
 def folder(name: str) -> Path:

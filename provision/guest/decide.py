@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from checks.bdf import Bdf
@@ -31,7 +32,7 @@ def container_plan(machine: Machine, guest: Guest, snapshot: Snapshot) -> Plan:
     try:
         state = view.guest_state(snapshot, guest)
         if guest.backend == "pct":
-            return _proxmox(machine, guest, state, where)
+            return _proxmox(machine, guest, snapshot, state, where)
         return _lxc(machine, guest, snapshot, state, where)
     except CouldNotLook as error:
         refusal = Refusal(
@@ -43,7 +44,7 @@ def container_plan(machine: Machine, guest: Guest, snapshot: Snapshot) -> Plan:
         return Plan(machine.name, (), (refusal,))
 
 
-def _proxmox(machine: Machine, guest: Guest, state: str, where: str) -> Plan:
+def _proxmox(machine: Machine, guest: Guest, snapshot: Snapshot, state: str, where: str) -> Plan:
     if state == "running":
         return Plan(machine.name)
     if state == "stopped":
@@ -64,6 +65,33 @@ def _proxmox(machine: Machine, guest: Guest, state: str, where: str) -> Plan:
         "--features nesting=1 --rootfs <storage>:64 --net0 name=eth0,bridge=vmbr0,ip=dhcp",
     )
     return Plan(machine.name, (), (refusal,))
+
+
+def _proxmox_lacks(guest: Guest, snapshot: Snapshot, where: str) -> list[Refusal]:
+    """GPUs and folders that the current section of the container's file does not name (snapshots come after the
+    first ``[``)."""
+    path = f"/etc/pve/lxc/{guest.id}.conf"
+    current = (snapshot.text(path) or "").split("\n[")[0]
+    minors = view.minors(snapshot)
+    nodes = [f"/dev/nvidia{minors[Bdf.parse(bdf)]}" for bdf in guest.gpus if Bdf.parse(bdf) in minors]
+    nodes += ["/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools"] if guest.gpus else []
+    missing = [node for node in nodes if not re.search(rf"{node}(?![\w-])", current)]
+    unmounted = [mount for mount in guest.mounts if f"{mount.source},mp={mount.target}" not in current]
+    free = (number for number in range(256) if not re.search(rf"^dev{number}:", current, re.MULTILINE))
+    options = [f"-dev{number} {node},mode=0666" for node, number in zip(missing, free, strict=False)]
+    free = (number for number in range(256) if not re.search(rf"^mp{number}:", current, re.MULTILINE))
+    for mount, number in zip(unmounted, free, strict=False):
+        options.append(f"-mp{number} {mount.source},mp={mount.target}{',ro=1' if mount.read_only else ''}")
+    if not options:
+        return []
+    return [
+        Refusal(
+            where,
+            f"{path} does not pass in " + ", ".join([*missing, *(mount.source for mount in unmounted)]),
+            "the service would not find its GPUs or its files",
+            f"pct set {guest.id} {' '.join(options)}, then restart the container when its users can spare it",
+        )
+    ]
 
 
 def _lxc(machine: Machine, guest: Guest, snapshot: Snapshot, state: str, where: str) -> Plan:
@@ -175,6 +203,7 @@ def _config(machine: Machine, guest: Guest, snapshot: Snapshot, refusals: list[R
         majors=majors,
         nodes=nodes,
         mounts=guest.mounts,
+        marked=view.is_test_host(snapshot),
     )
 
 

@@ -92,9 +92,10 @@ class LocalProcess:
 
     def wait(self, timeout: float | None) -> int | None:
         try:
-            return int(self._popen.wait(timeout))
+            status = int(self._popen.wait(timeout))
         except TimeoutExpired:
             return None
+        return status if status >= 0 else 128 - status
 
     def stop(self) -> None:
         for number in (signal.SIGTERM, signal.SIGKILL):

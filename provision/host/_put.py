@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import secrets
 import shlex
 from typing import BinaryIO
 
 _PUT = """\
 set -u
-p={path}; n={size}; m={mode}; o={owner}; t=
+p={path}; n={size}; m={mode}; o={owner}; t=; u=$(umask)
 say() {{ printf '%s\\n' "$1" >&2; exit 1; }}
 trap '[ -z "$t" ] || rm -f -- "$t"' EXIT
 trap 'exit 129' HUP; trap 'exit 130' INT; trap 'exit 141' PIPE; trap 'exit 143' TERM
 [ ! -d "$p" ] || [ -L "$p" ] || say "$p is a directory"
 d=$(dirname -- "$p") && [ -d "$d" ] || say "the folder $d does not exist"
-t=$(umask 077 && mktemp -- "$d/.kpro-put.XXXXXXXXXX") || exit 1
-cat > "$t" || say "the new content could not be written"
+t="$d/{temporary}"
+umask 077; set -C; exec 3> "$t"; set +C
+cat >&3 || say "the new content could not be written"
+exec 3>&-
 g=$(stat -c %s -- "$t") || exit 1
 [ "$g" = "$n" ] || say "$g of $n bytes arrived"
 if [ -f "$p" ] && [ ! -L "$p" ]; then
   : "${{m:=$(stat -c %a -- "$p")}}" "${{o:=$(stat -c %u:%g -- "$p")}}"
 fi
-: "${{m:=$(printf '%o' $((0666 & ~$(umask))))}}"
+: "${{m:=$(printf '%o' $((0666 & ~$u)))}}"
 [ -z "$o" ] || chown -- "$o" "$t" || exit 1
 chmod -- "$m" "$t" || exit 1
 sync -- "$t" 2>/dev/null || sync
@@ -47,6 +50,11 @@ def put_atomic_script(path: str, mode: str | None = None, owner: str | None = No
     file's are kept. A directory is refused. A symbolic link is **replaced, not followed**: what it points to
     stays as it is.
     """
+    # The name is known before the file exists: a signal at any moment finds it to remove.
     return _PUT.format(
-        path=shlex.quote(path), size=size, mode=shlex.quote(mode or ""), owner=shlex.quote(owner or "")
+        path=shlex.quote(path),
+        size=size,
+        mode=shlex.quote(mode or ""),
+        owner=shlex.quote(owner or ""),
+        temporary=f".kpro-put.{secrets.token_hex(8)}",
     )

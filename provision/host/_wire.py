@@ -33,7 +33,9 @@ class CommandTimeout(TransportError, TimeoutError):
 
 @dataclass(frozen=True)
 class Completed:
-    """A command that ended: exit status (negative: ended by a signal) and its output, byte for byte.
+    """A command that ended: exit status and its output, byte for byte.
+
+    A command ended by signal n has the status 128 + n (-1 where SSH does not tell which).
 
     ``whole`` is False when something that it left running holds its output open: all that came is here.
     """

@@ -59,7 +59,9 @@ def _tools(machine: Machine, snapshot: Snapshot, refusals: list[Refusal], notes:
             )
         )
     if missing:
-        names = sorted({packages.get(tool, "lxc" if tool.startswith("lxc") else "coreutils") for tool in missing})
+        names = sorted(
+            {packages.get(tool, "lxc" if tool.startswith("lxc") else "coreutils") for tool in missing}
+        )
         refusals.append(
             Refusal(
                 f"machine {machine.name}",
@@ -96,7 +98,8 @@ def _gpus(machine: Machine, snapshot: Snapshot, refusals: list[Refusal], notes: 
             refusals.append(
                 Refusal(
                     where,
-                    f"no NVIDIA GPU at {gpu.bdf}" + (f"; GPUs are at {', '.join(map(str, there))}" if there else ""),
+                    f"no NVIDIA GPU at {gpu.bdf}"
+                    + (f"; GPUs are at {', '.join(map(str, there))}" if there else ""),
                     "a wrong address would hand over another device",
                     _CHECK,
                 )
@@ -123,7 +126,9 @@ def _driver(machine: Machine, snapshot: Snapshot, refusals: list[Refusal], notes
     found = view.driver(snapshot)
     wanted = (machine.driver.version, machine.driver.flavour)
     if found != wanted:
-        seen = "no NVIDIA module is loaded" if found is None else f"the loaded module is {found[0]} ({found[1]})"
+        seen = (
+            "no NVIDIA module is loaded" if found is None else f"the loaded module is {found[0]} ({found[1]})"
+        )
         refusals.append(
             Refusal(
                 "machine.driver",

@@ -65,7 +65,10 @@ def requests(machine: Machine) -> list[str]:
                 f"file:/run/kpro/guests/{guest.id}",
             ]
         else:
-            wanted += [f"cmd:pct-status-{guest.id}:pct status {guest.id}", f"file:/etc/pve/lxc/{guest.id}.conf"]
+            wanted += [
+                f"cmd:pct-status-{guest.id}:pct status {guest.id}",
+                f"file:/etc/pve/lxc/{guest.id}.conf",
+            ]
         for mount in guest.mounts:
             wanted.append(f"stat:{mount.source}")
     return wanted
@@ -93,7 +96,6 @@ def pci_functions(snapshot: Snapshot) -> tuple[PciFunction, ...]:
             )
         )
     return tuple(sorted(found, key=lambda function: function.bdf))
-
 
 
 def driver(snapshot: Snapshot) -> tuple[str, str] | None:
@@ -159,3 +161,14 @@ def guest_state(snapshot: Snapshot, guest: Guest) -> str:
     if code == 0 and output.strip() in ("RUNNING", "STOPPED"):
         return output.strip().lower()
     raise CouldNotLook(f"lxc-info -n {guest.id} ended with {code}: {output.strip()[:200]}")
+
+
+def is_test_host(snapshot: Snapshot) -> bool:
+    """Does the machine carry the mark of a test host: owned by root, 0444, one line with a uuid?"""
+    status = snapshot.data("stat", "/etc/kpro/test-host")
+    text = snapshot.text("/etc/kpro/test-host")
+    return (
+        status is not None
+        and status.split()[:3] == [b"444", b"0", b"0"]
+        and re.fullmatch(r"kpro-test-host [0-9a-f-]{36}\n?", text or "") is not None
+    )

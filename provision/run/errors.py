@@ -1,10 +1,10 @@
 """Why a run ends early.
 
-    RunError                 something went wrong, exit 1
-    |-- Refused              nothing was touched, exit 3; carries every reason
-    |-- Locked               another run holds the machine, exit 4; carries its owner
-    |-- HostChanged          the machine is no longer as it was when the plan was shown
-    `-- ActFailed            a change did not succeed
+RunError                 something went wrong, exit 1
+|-- Refused              nothing was touched, exit 3; carries every reason
+|-- Locked               another run holds the machine, exit 4; carries its owner
+|-- HostChanged          the machine is no longer as it was when the plan was shown
+`-- ActFailed            a change did not succeed
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ class Refused(RunError):
 
     def __init__(self, refusals: Sequence[Refusal]) -> None:
         self.refusals = tuple(refusals)
-        super().__init__("refused, nothing was touched:\n" + "\n".join(f"  - {refusal}" for refusal in refusals))
+        super().__init__(
+            "refused, nothing was touched:\n" + "\n".join(f"  - {refusal}" for refusal in refusals)
+        )
 
 
 class Locked(RunError):

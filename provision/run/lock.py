@@ -16,7 +16,7 @@ import socket
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 from provision.host import transport
@@ -52,7 +52,7 @@ class Owner:
     @classmethod
     def here(cls, run: str, reason: str) -> Owner:
         name = f"{getpass.getuser()}@{socket.gethostname()}"
-        return cls(run, name, os.getpid(), reason, datetime.now(timezone.utc).isoformat(timespec="seconds"))
+        return cls(run, name, os.getpid(), reason, datetime.now(UTC).isoformat(timespec="seconds"))
 
     def line(self) -> str:
         return json.dumps(asdict(self))
@@ -63,7 +63,7 @@ def describe(line: str) -> str:
     try:
         owner = json.loads(line)
         since = datetime.fromisoformat(owner["since"])
-        age = int((datetime.now(timezone.utc) - since).total_seconds())
+        age = int((datetime.now(UTC) - since).total_seconds())
         return f"{owner['owner']} (pid {owner['pid']}, run {owner['run']}: {owner['reason']}), for {age} s"
     except (ValueError, KeyError, TypeError):
         return "a run that has not said its name yet"

@@ -37,12 +37,7 @@ class Outcome:
     failed: tuple[str, ...]
     changed: tuple[str, ...]
     seconds: dict[str, float]
-
-    @property
-    def exit_code(self) -> int:
-        if self.problems:
-            return self.problems[0].exit_code
-        return 1 if self.failed else 0
+    exit_code: int
 
 
 class Run:
@@ -72,15 +67,19 @@ class Run:
         """Runs deploy.py. What fails is told in the outcome; raises nothing of its own."""
         state, session = self.state, self.session
         state.set_stage(StateStage.Prepare)
-        state.add_callback_handler(callback)
+        state.add_callback_handler(callback)  # type: ignore[no-untyped-call]
         with suppress(PyinfraError):
             load_deploy_file(state, str(house("deploy.py", "_deploy.py")))
             state.set_stage(StateStage.Execute)
             run_ops(state)
-        failed = tuple(sorted(host.name for host in state.failed_hosts))
-        outcome = Outcome(session.id, tuple(session.problems), failed, tuple(session.changed), callback.seconds)
-        session.journal.write("end", failed=failed, changed=outcome.changed, exit=outcome.exit_code)
-        return outcome
+        return Outcome(
+            session.id,
+            tuple(session.problems),
+            tuple(sorted(host.name for host in state.failed_hosts)),
+            tuple(item.id for item in session.changed),
+            callback.seconds,
+            session.exit_code,
+        )
 
 
 class Progress(BaseStateCallback):
@@ -90,11 +89,10 @@ class Progress(BaseStateCallback):
         self.session = session
         self.say = say
         self.seconds: dict[str, float] = {}
-        self._started: dict[tuple[str, str], float] = {}
+        self._started: dict[tuple[str, str], tuple[float, int]] = {}
 
     def operation_host_start(self, state: State, host: Host, op_hash: str) -> None:  # type: ignore[override]
-        self._started[host.name, op_hash] = time.monotonic()
-        self.session.journal.write("operation", host=host.name, name=self._name(state, op_hash))
+        self._started[host.name, op_hash] = time.monotonic(), len(self.session.changed)
 
     def operation_host_success(  # type: ignore[override]
         self, state: State, host: Host, op_hash: str, retry_count: int = 0
@@ -110,17 +108,12 @@ class Progress(BaseStateCallback):
         return ", ".join(sorted(state.get_op_meta(op_hash).names))
 
     def _ended(self, state: State, host: Host, op_hash: str, how: str) -> None:
-        took = time.monotonic() - self._started.pop((host.name, op_hash), time.monotonic())
+        started, changes = self._started.pop((host.name, op_hash))
+        took = time.monotonic() - started
         name = self._name(state, op_hash)
         self.seconds[name] = self.seconds.get(name, 0.0) + took
-        if how == "FAILED" or self._did_something(state, host, op_hash):
+        if how == "FAILED" or any(item.host == host.name for item in self.session.changed[changes:]):
             self.say(f"{host.name}: {name}: {how} in {took:.1f} s")
-
-    def _did_something(self, state: State, host: Host, op_hash: str) -> bool:
-        meta = state.get_op_data_for_host(host, op_hash).operation_meta
-        with suppress(RuntimeError):
-            return bool(meta.did_change())
-        return False
 
 
 @contextmanager
@@ -139,7 +132,7 @@ def connected(
     pyinfra.is_cli = True
     state = State(check_for_changes=False)
     state.cwd = str(Path.cwd())
-    config = Config()
+    config = Config()  # type: ignore[no-untyped-call]
     config.lock_current_state()
     with ctx_state.use(state), ctx_config.use(config):
         hosts = make_inventory(str(inventory), cwd=state.cwd, override_data={})
@@ -165,8 +158,10 @@ def _connect(state: State) -> None:
         def host_connect_error(state: State, host: Host, error: Any) -> None:
             errors[host.name] = error
 
-    state.add_callback_handler(Errors())
+    state.add_callback_handler(Errors())  # type: ignore[no-untyped-call]
     with suppress(PyinfraError):
         connect_all(state)
     if errors:
-        raise RunError("\n".join(f"{name} cannot be reached: {error}" for name, error in sorted(errors.items())))
+        raise RunError(
+            "\n".join(f"{name} cannot be reached: {error}" for name, error in sorted(errors.items()))
+        )

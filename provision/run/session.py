@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
 from gevent.lock import RLock
 from pyinfra.api.host import Host
-from pyinfra.api.state import State
+from pyinfra.api.state import BaseStateCallback, State
 
 from checks.snapshot import CouldNotLook
 from provision.host import view
@@ -16,7 +17,7 @@ from provision.host.observe import observe
 from provision.plan import PHASES, Item, Plan
 from provision.planner import Observed, Wanted, plan_machine, restrict
 from provision.run import host_journal, lock
-from provision.run.errors import HostChanged, RunError
+from provision.run.errors import EXIT_DONE, EXIT_ERROR, HostChanged, RunError
 from provision.run.journal import Journal, new_run_id
 from provision.run.wanted import wanted_for
 from provision.spec import Machine
@@ -43,8 +44,9 @@ class Session:
         self.phases = tuple(phases)
         self.reason = reason
         self.say = say
+        self.usage: RunError | None = None
         self.problems: list[RunError] = []
-        self.changed: list[str] = []
+        self.changed: list[Item] = []
         self._journal: Journal | None = None
         self._locks: dict[str, lock.MachineLock] = {}
         self._observed: dict[str, Observed] = {}
@@ -52,13 +54,16 @@ class Session:
         self._shown: dict[str, frozenset[str]] = {}
         # A machine and its guests are worked on by several greenlets at once; one of them looks, the others wait.
         self._one_at_a_time: dict[str, RLock] = defaultdict(RLock)
+        state.add_callback_handler(_Operations(self))
 
     @classmethod
     def of(cls, state: State) -> Session:
         session = getattr(state, "kpro_session", None)
         if session is None:
+            # pyinfra's own command has no place to end a session: it ends with the process.
             session = cls(state)
             state.kpro_session = session  # type: ignore[attr-defined]
+            atexit.register(session.close)
         return session
 
     @property
@@ -131,7 +136,9 @@ class Session:
         new = plan.beyond(shown) if shown is not None else ()
         if new:
             raise HostChanged(
-                f"{machine.name} changed under us: " + "; ".join(item.text for item in new) + " was not in the plan "
+                f"{machine.name} changed under us: "
+                + "; ".join(item.text for item in new)
+                + " was not in the plan "
                 "that was shown. Look at the new plan with: provision plan"
             )
 
@@ -149,7 +156,9 @@ class Session:
         """Raises RunError when the lock was lost, because the way to the machine broke."""
         held = self._locks.get(machine.name)
         if held is None or not held.alive:
-            raise RunError(f"the lock of {machine.name} is gone (the connection broke?): nothing more is changed")
+            raise RunError(
+                f"the lock of {machine.name} is gone (the connection broke?): nothing more is changed"
+            )
 
     def begin(self, machine: Machine, item: Item) -> None:
         """Right before an act: the lock still holds, and the journals know what is about to happen."""
@@ -160,7 +169,7 @@ class Session:
     def end(self, machine: Machine, item: Item, error: str | None = None) -> None:
         """Right after an act: what was seen before it is no longer trusted."""
         self.new_epoch(machine)
-        self.changed.append(item.id)
+        self.changed.append(item)
         self._note(machine, "failed" if error else "done", item, **({"why": error} if error else {}))
 
     def _note(self, machine: Machine, event: str, item: Item, **facts: str) -> None:
@@ -176,4 +185,26 @@ class Session:
                 self.say(f"a lock was not given back properly: {error}")
         self._locks.clear()
         if self._journal is not None:
+            failed = sorted(host.name for host in self.state.failed_hosts)
+            changed = [item.id for item in self.changed]
+            self._journal.write("end", failed=failed, changed=changed, exit=self.exit_code)
             self._journal.close()
+            self._journal = None
+
+    @property
+    def exit_code(self) -> int:
+        """What the run ends with: the first problem's code, 1 for a host that failed otherwise, else 0."""
+        if self.problems:
+            return self.problems[0].exit_code
+        return EXIT_ERROR if self.state.failed_hosts else EXIT_DONE
+
+
+class _Operations(BaseStateCallback):
+    """Writes the beginning of every operation into the journal."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+
+    def operation_host_start(self, state: State, host: Host, op_hash: str) -> None:  # type: ignore[override]
+        name = ", ".join(sorted(state.get_op_meta(op_hash).names))
+        self.session.journal.write("operation", host=host.name, name=name)

@@ -33,6 +33,7 @@ def _uv() -> Shipped:
 def wanted_for(machine: Machine) -> Wanted:
     """Reads files of the controller only."""
     services = {
-        guest.name: tuple(desired_service(guest, service) for service in guest.services) for guest in machine.guests
+        guest.name: tuple(desired_service(guest, service) for service in guest.services)
+        for guest in machine.guests
     }
     return Wanted(services, _pyz(), _uv())

@@ -17,7 +17,14 @@ from provision.spec import Guest, Machine
 from provision.stack.desired import PYZ, UV, DesiredEngine, DesiredModel, DesiredService
 
 UID = 8100
-FOLDERS = ("/opt/kpro/bin", "/opt/kpro/envs", "/etc/kpro/staged", "/srv/models", "/var/cache/kpro", "/var/lib/kpro/good")
+FOLDERS = (
+    "/opt/kpro/bin",
+    "/opt/kpro/envs",
+    "/etc/kpro/staged",
+    "/srv/models",
+    "/var/cache/kpro",
+    "/var/lib/kpro/good",
+)
 
 
 @dataclass(frozen=True)
@@ -184,7 +191,14 @@ def _models(
                 )
             else:
                 items.append(
-                    Item(Step.STACK, "stack.model", host, model.directory, f"put and verify {model.directory}", model)
+                    Item(
+                        Step.STACK,
+                        "stack.model",
+                        host,
+                        model.directory,
+                        f"put and verify {model.directory}",
+                        model,
+                    )
                 )
     return items
 
@@ -215,12 +229,16 @@ def _digests(desired: DesiredService) -> tuple[str, str]:
 def _service(desired: DesiredService, host: str, inside: Snapshot | None) -> list[Item]:
     name, unit = desired.name, desired.service.unit
     stage = Item(Step.STACK, "stack.stage", host, name, f"stage and verify {unit}", desired)
-    cutover = Item(Step.SERVICE, "service.cutover", host, name, f"put {unit} into service and see it generate", desired)
+    cutover = Item(
+        Step.SERVICE, "service.cutover", host, name, f"put {unit} into service and see it generate", desired
+    )
     if inside is None:
         return [stage, cutover]
     items = []
     wanted = _digests(desired)
-    if tuple(inside.digest(path) for path in _staged(desired)) != wanted or not _record_in_place(desired, inside):
+    if tuple(inside.digest(path) for path in _staged(desired)) != wanted or not _record_in_place(
+        desired, inside
+    ):
         items.append(stage)
     if not _in_service(desired, inside, wanted):
         items.append(cutover)

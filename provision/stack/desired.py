@@ -126,7 +126,8 @@ def desired_engine(service: Service) -> DesiredEngine:
     wheels: tuple[Wheel, ...] = ()
     if engine.wheelhouse is not None:
         wheels = tuple(
-            Wheel(path.name, sha256(path.read_bytes()), path) for path in sorted(engine.wheelhouse.glob("*.whl"))
+            Wheel(path.name, sha256(path.read_bytes()), path)
+            for path in sorted(engine.wheelhouse.glob("*.whl"))
         )
     inputs = {
         "kind": engine.kind,
@@ -190,7 +191,9 @@ def desired_service(guest: Guest, service: Service) -> DesiredService:
         gate=[_unit_word(word) for word in gate],
         command=[_unit_word(word) for word in engines.command(service, engine.path)],
     )
-    digest = sha256("\0".join([text, environment, sha256(record or b""), *(m.manifest or "" for m in models)]))
+    digest = sha256(
+        "\0".join([text, environment, sha256(record or b""), *(m.manifest or "" for m in models)])
+    )
     return DesiredService(
         service, engine, models, gate, text.replace("@digest@", digest), environment, key, record, digest
     )

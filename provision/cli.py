@@ -1,0 +1,100 @@
+"""The command ``provision``. Heavy imports happen in the commands that need them, so that ``--help`` is quick."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+EXAMPLES = """
+\b
+Examples:
+  provision plan kpro5                     what would be done to the machines of inventories/kpro5.py
+  provision apply kpro5                    shows the plan, asks, does it
+  provision apply kpro5 --limit llm        only the guest llm
+  provision runs                           what was run from here, and how it ended
+  provision demo                           the whole chain on this machine, in a throw-away container
+
+\b
+Exit codes: 0 done or in sync, 1 error, 2 usage or bad inventory, 3 refused (nothing touched),
+4 locked by another run, 10 changes pending (plan).
+"""
+
+_inventory = click.argument("inventory")
+_limit = click.option(
+    "--limit", multiple=True, metavar="NAME", help="Only these machines, guests or groups; wildcards count."
+)
+_phases = click.option(
+    "--phases", metavar="P,…", help="Only install, configure and/or activate. [default: all three]"
+)
+_json = click.option("--json", "as_json", is_flag=True, help="Print JSON (schema provision/1) on stdout.")
+
+
+@click.group(
+    epilog=EXAMPLES, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
+)
+@click.version_option(package_name="kpro")
+def main() -> None:
+    """Takes a machine to a gated, running LLM service, one idempotent run at a time."""
+
+
+@main.command()
+@_inventory
+@_limit
+@_phases
+@click.option(
+    "--sysroot",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Plan against a recorded machine in this folder; nothing is connected to.",
+)
+@_json
+def plan(
+    inventory: str, limit: tuple[str, ...], phases: str | None, sysroot: Path | None, as_json: bool
+) -> None:
+    """Shows what would be done, or every reason why nothing would be. Changes nothing.
+
+    INVENTORY is a file, or a bare word for inventories/<word>.py.
+    """
+    from provision.run import commands
+
+    sys.exit(commands.plan(inventory, limit, phases, sysroot, as_json))
+
+
+@main.command()
+@_inventory
+@_limit
+@_phases
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@_json
+def apply(inventory: str, limit: tuple[str, ...], phases: str | None, yes: bool, as_json: bool) -> None:
+    """Shows the plan, asks, carries it out, and proves that every service generates.
+
+    A second run changes nothing. INVENTORY is a file, or a bare word for inventories/<word>.py.
+    """
+    from provision.run import commands
+
+    sys.exit(commands.apply(inventory, limit, phases, yes, as_json))
+
+
+@main.command()
+@click.argument("run", required=False)
+@_json
+def runs(run: str | None, as_json: bool) -> None:
+    """Lists the runs made from this controller, or shows the journal of one."""
+    from provision.run import history
+
+    sys.exit(history.show(run, as_json))
+
+
+@main.command()
+@click.option("--keep", is_flag=True, help="Keep the container at the end, and say how to look into it.")
+@click.option("--quick", is_flag=True, help="Use a container (the only kind of test host so far).")
+def demo(keep: bool, quick: bool) -> None:
+    """Runs the whole chain on this machine: builds a throw-away container, serves in it, runs again, cleans up.
+
+    Needs root, LXC and mmdebstrap; the engine is a stand-in that needs no GPU.
+    """
+    from provision.testhost import demo as demonstration
+
+    sys.exit(demonstration.run(keep=keep))

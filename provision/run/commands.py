@@ -1,0 +1,131 @@
+"""``provision plan`` and ``provision apply``: load, look, show, ask, do, report."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+# gevent patches the standard library; it has to come before anything that opens a socket.
+from pyinfra_cli import __name__ as _patched  # noqa: F401
+
+from provision import inventory as inventories
+from provision.plan import Plan, parse_phases
+from provision.run import present, runner
+from provision.run.errors import (
+    EXIT_DONE,
+    EXIT_ERROR,
+    EXIT_PENDING,
+    EXIT_REFUSED,
+    EXIT_USAGE,
+    RunError,
+)
+from provision.run.session import say_on_stderr
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command ends with: the exit code and the JSON document."""
+
+    exit_code: int
+    document: dict[str, Any]
+
+
+def plan(
+    inventory: str, limit: Sequence[str], phases: str | None, sysroot: Path | None, as_json: bool
+) -> int:
+    """Exit code of ``provision plan``."""
+    return _finish(lambda: _plan(inventory, limit, phases, sysroot, as_json), "plan", as_json)
+
+
+def apply(inventory: str, limit: Sequence[str], phases: str | None, yes: bool, as_json: bool) -> int:
+    """Exit code of ``provision apply``."""
+    return _finish(lambda: _apply(inventory, limit, phases, yes, as_json), "apply", as_json)
+
+
+def _finish(command: Callable[[], Answer], name: str, as_json: bool) -> int:
+    """Turns every expected end into a clear line and an exit code, and prints the JSON document."""
+    try:
+        answer = command()
+    except inventories.InventoryRefused as error:
+        present.usage(error.reasons)
+        answer = Answer(EXIT_USAGE, {"error": "bad inventory", "reasons": error.reasons})
+    except ValueError as error:
+        present.usage([str(error)])
+        answer = Answer(EXIT_USAGE, {"error": str(error)})
+    except RunError as error:
+        say_on_stderr(f"error: {error}")
+        answer = Answer(error.exit_code, {"error": str(error)})
+    except KeyboardInterrupt:
+        say_on_stderr(
+            "interrupted: a command that was under way goes on to its end; run again to continue from there"
+        )
+        answer = Answer(EXIT_ERROR, {"error": "interrupted"})
+    if as_json:
+        document = {"schema": "provision/1", "command": name, "exit": answer.exit_code, **answer.document}
+        sys.stdout.write(json.dumps(document, ensure_ascii=False) + "\n")
+    return answer.exit_code
+
+
+def _plan(
+    inventory: str, limit: Sequence[str], phases: str | None, sysroot: Path | None, as_json: bool
+) -> Answer:
+    wanted = parse_phases(phases)
+    loaded = inventories.load(inventory, limit, names=sysroot is None)
+    if sysroot is not None:
+        from provision.run.recorded import plan_recorded
+
+        plans = plan_recorded(loaded, limit, wanted, sysroot)
+    else:
+        with _connected(loaded, limit, wanted, f"plan {inventory}") as run:
+            plans = run.plans()
+    return Answer(_shown(plans, as_json), {"machines": [plan.as_dict() for plan in plans]})
+
+
+def _shown(plans: Sequence[Plan], as_json: bool) -> int:
+    present.plans(plans, quiet=as_json)
+    if any(plan.refusals for plan in plans):
+        return EXIT_REFUSED
+    return EXIT_PENDING if any(plan.items for plan in plans) else EXIT_DONE
+
+
+def _connected(
+    loaded: inventories.Inventory, limit: Sequence[str], phases: Sequence[str], reason: str
+) -> Any:
+    return runner.connected(
+        loaded.path,
+        limit=loaded.selected(limit).host_names,
+        phases=phases,
+        reason=reason,
+        say=say_on_stderr,
+    )
+
+
+def _apply(inventory: str, limit: Sequence[str], phases: str | None, yes: bool, as_json: bool) -> Answer:
+    wanted = parse_phases(phases)
+    loaded = inventories.load(inventory, limit)
+    with _connected(loaded, limit, wanted, f"apply {inventory}") as run:
+        plans = run.plans()
+        document: dict[str, Any] = {"machines": [plan.as_dict() for plan in plans]}
+        shown = _shown(plans, as_json)
+        if shown == EXIT_REFUSED:
+            return Answer(EXIT_REFUSED, document)
+        changes = sum(len(plan.items) for plan in plans)
+        if changes and not yes and not present.confirmed(changes, len(plans), inventory):
+            return Answer(EXIT_USAGE, document)
+        outcome = run.execute(runner.Progress(run.session, say_on_stderr))
+        present.outcome(outcome)
+        return Answer(
+            outcome.exit_code,
+            {
+                **document,
+                "run": outcome.run,
+                "changed": list(outcome.changed),
+                "failed": list(outcome.failed),
+                "problems": [str(problem) for problem in outcome.problems],
+                "seconds": {name: round(value, 2) for name, value in outcome.seconds.items()},
+            },
+        )

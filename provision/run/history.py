@@ -1,0 +1,68 @@
+"""``provision runs``: what was run from this controller."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import click
+
+from provision.run import journal
+from provision.run.errors import EXIT_DONE, EXIT_USAGE
+
+
+def show(run: str | None, as_json: bool) -> int:
+    """Lists all runs, or the events of one. Exit code 2 for a run that is not there."""
+    if run is not None:
+        return _one(run, as_json)
+    folder = journal.runs_folder()
+    names = (
+        sorted(path.name for path in folder.iterdir() if journal.is_run_id(path.name))
+        if folder.is_dir()
+        else []
+    )
+    rows = [_summary(name) for name in names]
+    if as_json:
+        sys.stdout.write(json.dumps({"schema": "provision/1", "command": "runs", "runs": rows}) + "\n")
+        return EXIT_DONE
+    if not rows:
+        click.echo(f"no runs in {folder}")
+    for row in rows:
+        click.echo(f"{row['run']}  {row['ended']:<12}  {row['changes']:>3} change(s)  {row['reason']}")
+    return EXIT_DONE
+
+
+def _summary(run: str) -> dict[str, Any]:
+    reason, ended, changes = "", "did not end", 0
+    for event in journal.read(run):
+        if event.get("event") == "run":
+            reason = str(event.get("reason", ""))
+        elif event.get("event") == "done":
+            changes += 1
+        elif event.get("event") == "end":
+            ended = f"exit {event.get('exit')}"
+    return {"run": run, "reason": reason, "ended": ended, "changes": changes}
+
+
+def _one(run: str, as_json: bool) -> int:
+    if not journal.is_run_id(run) or not (journal.runs_folder() / run / "journal.jsonl").is_file():
+        click.echo(f"error: there is no run {run!r}; list them with: provision runs", err=True)
+        return EXIT_USAGE
+    events = list(journal.read(run))
+    if as_json:
+        sys.stdout.write(
+            json.dumps({"schema": "provision/1", "command": "runs", "run": run, "events": events}) + "\n"
+        )
+        return EXIT_DONE
+    for event in events:
+        facts = {
+            key: value
+            for key, value in event.items()
+            if key not in ("at", "run", "event") and value not in (None, [])
+        }
+        click.echo(
+            f"{event['at']}  {event['event']:<10} "
+            + "  ".join(f"{key}={value}" for key, value in facts.items())
+        )
+    return EXIT_DONE

@@ -1,0 +1,104 @@
+"""``provision demo``: the whole chain on this machine, in a throw-away container, twice, then cleaned up."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+from provision.data.demo import CONTAINER
+from provision.run.errors import EXIT_DONE
+from provision.testhost import demo_files
+
+INVENTORY = "demo"
+_MARK = f"# Written by kpro for demo/{CONTAINER}."
+
+
+def run(*, keep: bool) -> int:
+    """The exit code of the first part that did not end as it must. Whatever happens, nothing is left running,
+    unless ``keep``."""
+    from provision.run import commands
+
+    parts: list[tuple[str, Callable[[], int]]] = [
+        ("make the engine's wheel and a tiny model", _files),
+        (
+            "apply: from nothing to an answering service",
+            lambda: commands.apply(INVENTORY, (), None, True, False),
+        ),
+        ("apply again: nothing to do", lambda: commands.apply(INVENTORY, (), None, True, False)),
+        ("plan: in sync", lambda: commands.plan(INVENTORY, (), None, None, False)),
+    ]
+    times: list[tuple[str, float]] = []
+    code = EXIT_DONE
+    try:
+        for number, (title, part) in enumerate(parts, 1):
+            click.secho(f"\n[{number}/{len(parts)}] {title}", bold=True, err=True)
+            started = time.monotonic()
+            code = part()
+            times.append((title, time.monotonic() - started))
+            if code != EXIT_DONE:
+                break
+    except KeyboardInterrupt:
+        click.secho("interrupted", fg="red", err=True)
+        code = 1
+    finally:
+        if keep:
+            click.echo(
+                f"\nkept: look into it with  lxc-attach -n {CONTAINER}  and remove it with\n"
+                f"  lxc-stop -k -n {CONTAINER}; lxc-destroy -n {CONTAINER}",
+                err=True,
+            )
+        else:
+            _clean_up()
+    _report(times, code)
+    return code
+
+
+def _files() -> int:
+    demo_files.prepare(demo_files.demo_folder())
+    return EXIT_DONE
+
+
+def _report(times: list[tuple[str, float]], code: int) -> None:
+    click.secho("\nreport", bold=True, err=True)
+    for title, seconds in times:
+        click.echo(f"  {seconds:6.1f} s  {title}", err=True)
+    if code == EXIT_DONE:
+        click.secho(
+            "  the service in the container answered; a second run changed nothing", fg="green", err=True
+        )
+    else:
+        click.secho(f"  ended with {code}; the reasons are above", fg="red", err=True)
+
+
+def _clean_up() -> None:
+    """Removes the demonstration's container, and only a container that says it is that."""
+    folder = _lxcpath()
+    config = folder / CONTAINER / "config" if folder else None
+    try:
+        ours = config is not None and config.read_text().startswith(_MARK)
+    except OSError:
+        return
+    if not ours:
+        return
+    subprocess.run(["lxc-stop", "-k", "-n", CONTAINER], capture_output=True, check=False)
+    done = subprocess.run(["lxc-destroy", "-n", CONTAINER], capture_output=True, text=True, check=False)
+    Path("/run/kpro/guests", CONTAINER).unlink(missing_ok=True)
+    if done.returncode == 0:
+        click.echo(
+            f"\ncleaned up: container {CONTAINER} is removed (its root stays in /var/cache/kpro/roots)",
+            err=True,
+        )
+    else:
+        click.secho(f"container {CONTAINER} could not be removed: {done.stderr.strip()}", fg="red", err=True)
+
+
+def _lxcpath() -> Path | None:
+    if shutil.which("lxc-config") is None:
+        return None
+    done = subprocess.run(["lxc-config", "lxc.lxcpath"], capture_output=True, text=True, check=False)
+    return Path(done.stdout.strip()) if done.returncode == 0 else None

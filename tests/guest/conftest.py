@@ -1,0 +1,100 @@
+"""Containers with systemd on this machine, and an sshd on its loopback. Needs root, LXC and mmdebstrap."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+
+import pytest
+from gevent import subprocess
+
+from provision.guest import root
+from provision.spec import Machine
+from tests.guest.rig import Container, Sshd, make_container, make_sshd
+
+# Read before any test gets a home of its own: a root is built once for all sessions.
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kpro" / "roots"
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.guest)
+
+
+@contextmanager
+def _one_session_at_a_time() -> Iterator[None]:
+    """Building, unpacking and booting: one test session after the other."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / ".sessions").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@pytest.fixture(scope="session")
+def guest_root() -> Path:
+    """A Debian 12 root with systemd, built once (about 25 s) and kept in the cache."""
+    missing = [tool for tool in ("lxc-start", "mmdebstrap") if not shutil.which(tool)]
+    if os.geteuid() != 0 or missing:
+        pytest.fail(f"the guest tier needs root, LXC and mmdebstrap (missing: {missing or 'root'})")
+    with _one_session_at_a_time():
+        script = root.build_script("bookworm", folder=str(CACHE))
+        built = subprocess.run(
+            ["sh", "-s"], input=script, capture_output=True, text=True, timeout=600, check=False
+        )
+    assert built.returncode == 0, built.stderr[-3000:]
+    return Path(built.stdout.strip())
+
+
+@pytest.fixture(scope="session")
+def new_container(guest_root: Path) -> Iterator[Callable[..., Container]]:
+    """Makes containers (``start=True``, and what rig.make_container takes); all end with the session."""
+    made: list[Container] = []
+    numbers = count()
+
+    def make(*, start: bool = True, network: str = "none", lines: tuple[str, ...] = ()) -> Container:
+        with _one_session_at_a_time():
+            container = make_container(f"kprotest-{os.getpid()}-{next(numbers)}", guest_root, network, lines)
+            made.append(container)
+            if start:
+                container.start()
+        return container
+
+    yield make
+    for container in made:
+        container.destroy()
+
+
+@pytest.fixture(scope="session")
+def container(new_container: Callable[..., Container]) -> Container:
+    """A running container with systemd, on this machine's own network. Leave it as you found it."""
+    return new_container()
+
+
+@pytest.fixture(scope="session")
+def stopped_container(new_container: Callable[..., Container]) -> Container:
+    """A container that exists and does not run."""
+    return new_container(start=False)
+
+
+@pytest.fixture(scope="session")
+def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
+    """A loopback sshd, for a machine that is reached by SSH."""
+    server = make_sshd(tmp_path_factory.mktemp("sshd"))
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(params=["local", "ssh"])
+def machine(request: pytest.FixtureRequest, container: Container) -> Machine:
+    """This machine, as @local and over SSH, with the running container and one that does not exist."""
+    ssh = request.getfixturevalue("sshd").ssh() if request.param == "ssh" else None
+    absent = container.spec("nowhere").model_copy(update={"id": f"{container.name}-absent"})
+    return Machine(name="box", ssh=ssh, guests=(container.spec(), absent))
