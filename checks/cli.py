@@ -26,6 +26,8 @@ class Row(NamedTuple):
 
 COMMANDS: dict[str, Row] = {
     "gpus": Row("checks.gpus.command:gpus", "Are all GPUs there and healthy? Passive: reads only."),
+    "flags": Row("checks.flags.command:flags", "Does this engine version take this command line?"),
+    "fit": Row("checks.fit.command:fit", "Will the model fit these GPUs at this context length? From files."),
     "explain": Row("checks.explain:explain", "What a finding means, why it matters and how to mend it."),
     "_generate": Row(
         "checks.serving.command:generate", "Waits until a server really generates.", hidden=True

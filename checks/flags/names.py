@@ -15,7 +15,7 @@ HIDDEN = re.compile(r"key|token|password|secret")
 
 @dataclass(frozen=True)
 class Missing:
-    """``check`` is ``renamed``, ``removed`` or ``unknown``; ``new`` the new spelling where it is a plain one."""
+    """``check`` is ``renamed``, ``removed`` or ``unknown``; ``new``: the new spelling, if it is a plain one."""
 
     check: str
     name: str
@@ -72,7 +72,7 @@ def replacement(table: Table, name: str) -> str | None:
 
 
 def _names_an_option(table: Table, text: str) -> bool:
-    """Whether ``--cuda-graph-backend-{decode,prefill}=disabled`` and the like name options of this version."""
+    """Whether ``--cuda-graph-backend-{decode,prefill}=disabled`` and its like name known options."""
     name = text.split("=")[0].split(" ")[0]
     match = re.fullmatch(r"(.*)\{([^}]*)\}(.*)", name)
     names = [match[1] + part + match[3] for part in match[2].split(",")] if match else [name]

@@ -17,7 +17,7 @@ NEGATIVE = re.compile(r"^-(?:\d+(?:_\d+)*(?:\.\d+(?:_\d+)*)?|\.\d+(?:_\d+)*)$")
 
 @dataclass(frozen=True)
 class Given:
-    """One option as it was given. ``path``: the keys of a dotted spelling (``--speculative-config.method``)."""
+    """One option as it was given. ``path``: keys of a dotted spelling (``--speculative-config.method``)."""
 
     option: Option
     spelled: str

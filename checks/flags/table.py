@@ -95,7 +95,7 @@ class History:
         )
 
     def seen(self, kind: str, name: str) -> tuple[str, str] | None:
-        """The first and the last version that has an option (``flags``) or variable (``env``) of this name."""
+        """The first and the last version with an option (``flags``) or variable (``env``) of this name."""
         held = [
             index
             for row in self.raw[kind]
