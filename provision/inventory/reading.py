@@ -95,6 +95,7 @@ def dotted(where: Where) -> str:
 
 
 def item(value: Any, part: str | int) -> Any:
+    """The member ``part`` of a list, dictionary or object; None when there is none."""
     if isinstance(value, list | tuple) and isinstance(part, int) and part < len(value):
         return value[part]
     if isinstance(value, dict):
@@ -106,8 +107,9 @@ def machines_of(reading: Reading) -> Iterator[tuple[str, Machine]]:
     """The machines that the file's public names show, each once, with the name the file has for it."""
     seen: set[int] = set()
     for value in reading.names.values():
-        inside = value.machines if isinstance(value, Fleet) else (value,)
-        for machine in inside:
+        here = reading.built.get(id(value))
+        inside = here.given.get("machines") if here and isinstance(value, Fleet) else (value,)
+        for machine in inside if isinstance(inside, list | tuple) else ():
             if isinstance(machine, Machine) and id(machine) not in seen:
                 seen.add(id(machine))
                 yield reading.name_of(machine), machine

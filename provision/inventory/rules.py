@@ -229,7 +229,7 @@ def _secret(path: Path) -> str | None:
         return f"{path} is no regular file"
     if found.st_mode & 0o077:
         return (
-            f"{path} can be read by others (mode {stat.S_IMODE(found.st_mode):04o}), so it is no secret: "
+            f"{path} is open to others than its owner (mode {stat.S_IMODE(found.st_mode):04o}), so no secret: "
             f"chmod 600 {path}"
         )
     if found.st_size == 0:

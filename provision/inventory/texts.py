@@ -23,6 +23,8 @@ def told(root: type[BaseModel], error: ErrorDetails) -> tuple[Where, str]:
         return where, "is missing"
     if kind == "literal_error":
         return where, _none_of(given, str(context["expected"]))
+    if kind == "string_type" and "environment" in where:
+        return where, "must be text in quotes (its value is not shown, it may be a secret)"
     if kind == "string_type":
         return where, _text(given)
     if kind in ("int_type", "int_parsing", "int_from_float"):
@@ -76,8 +78,6 @@ def _short(given: Any) -> str:
     """What was given, without its content where that may be long or secret."""
     if isinstance(given, str | int | float | bool) or given is None:
         return repr(given)
-    if isinstance(given, BaseModel):
-        return f"a {type(given).__name__}"
     return f"a {type(given).__name__}"
 
 

@@ -91,10 +91,12 @@ def _entry(root: Path, path: Path) -> Entry:
     hasher = hashlib.sha256()
     with os.fdopen(os.open(target, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as stream:
         before = os.fstat(stream.fileno())
-        while block := stream.read(CHUNK):
+        size = 0
+        # Not beyond the size it had: a file that is written to as fast as it is read would never end.
+        while size <= before.st_size and (block := stream.read(CHUNK)):
             hasher.update(block)
+            size += len(block)
         after = os.fstat(stream.fileno())
-        size = stream.tell()
     if size != before.st_size or _version(before) != _version(after):
         raise ValueError("changed while it was read; wait for the copy to end")
     return {"size": size, "sha256": hasher.hexdigest()}

@@ -76,6 +76,7 @@ def _prepare_model(model: Path) -> None:
         # A folder cannot replace a full one in one step, so the old one moves aside first.
         model.rename(Path(tempfile.mkdtemp(prefix=".tmp-", dir=model.parent)) / "old")
     made.rename(model)
+    _clear(model.parent)
 
 
 def _is_right(model: Path) -> bool:

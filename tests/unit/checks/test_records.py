@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from checks import record
@@ -126,11 +126,24 @@ values = st.recursive(
     max_leaves=12,
 )
 keys = st.sampled_from(
-    "nvmlDeviceGetName temp fabricV nvlink fields sram_ecc nvmlDeviceGetPciInfo handle nvmlDeviceGetEccMode"
-    " nvmlDeviceGetRemappedRows nvmlDeviceGetUtilizationRates tthr_slowdown".split()
+    [
+        "nvmlDeviceGetName",
+        "temp",
+        "fabricV",
+        "nvlink",
+        "fields",
+        "sram_ecc",
+        "nvmlDeviceGetPciInfo",
+        "handle",
+        "nvmlDeviceGetEccMode",
+        "nvmlDeviceGetRemappedRows",
+        "nvmlDeviceGetUtilizationRates",
+        "tthr_slowdown",
+    ]
 )
 
 
+@settings(max_examples=60)
 @given(
     st.lists(st.dictionaries(keys, values | st.dictionaries(st.just("err"), values, min_size=1)), max_size=3)
 )

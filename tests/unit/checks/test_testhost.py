@@ -59,8 +59,9 @@ def test_a_right_marker_gives_its_uuid(tmp_path: Path) -> None:
         f"kpro-test-host {UUID}\nmore\n",
         f" kpro-test-host {UUID}\n",
         "kpro-test-host x\n",
-    ]
-    + [f"kpro-test-host {UUID.upper()}\n", LINE + "\0" * 300],
+        f"kpro-test-host {UUID.upper()}\n",
+        LINE + "\x00" * 300,
+    ],
 )
 def test_a_malformed_marker_is_refused(text: str, tmp_path: Path) -> None:
     mark(tmp_path, text)

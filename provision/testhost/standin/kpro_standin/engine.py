@@ -46,6 +46,10 @@ class Engine:
     def plan(self, request: Request) -> Plan:
         return plan(self.model, self.speculation, request.wish, self.fault)
 
+    def seconds(self, step: Step) -> float:
+        """How long ``step`` takes: a draft costs time whether or not it is accepted."""
+        return self._plain_step if step.accepted is None else self._draft_step
+
     def play(self, request: Request, answer: Plan, gone: Callable[[], bool]) -> Generator[Step, None, None]:
         """The steps of ``answer``, each when due. ``gone`` is asked before each; raises ``Aborted``."""
         arrived = time.monotonic()
@@ -56,7 +60,7 @@ class Engine:
             made, reason = 0, "abort"
             try:
                 for step in answer.steps:
-                    due += self._plain_step if step.accepted is None else self._draft_step
+                    due += self.seconds(step)
                     self._wait(due, gone)
                     now = time.monotonic()
                     if made == 0:

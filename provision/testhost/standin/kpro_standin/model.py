@@ -72,9 +72,11 @@ def read_model(folder: Path) -> Model:
         reasons.append(
             f"eos_token_id {eos!r} of config.json is not in the vocabulary: an answer could not end"
         )
-    shapes = _weights(folder, reasons)
+    weights_reasons: list[str] = []
+    shapes = _weights(folder, weights_reasons)
+    reasons += weights_reasons
     embedding = shapes.get("model.embed_tokens.weight")
-    if shapes and embedding != [vocab_size, hidden]:
+    if not weights_reasons and embedding != [vocab_size, hidden]:
         reasons.append(
             f"model.embed_tokens.weight has shape {embedding}, config.json asks for {[vocab_size, hidden]}"
         )

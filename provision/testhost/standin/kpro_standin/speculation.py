@@ -76,7 +76,7 @@ def parse_speculation(text: str | None) -> Speculation | None:
     if unknown:
         raise SpeculationError(f"unknown key {', '.join(unknown)}; known: {', '.join(sorted(KEYS))}")
     method = config.get("method")
-    if method not in METHODS:
+    if not isinstance(method, str) or method not in METHODS:
         raise SpeculationError(f"method {method!r} is none of {', '.join(METHODS)}")
     k = config.get("num_speculative_tokens")
     if type(k) is not int or not 1 <= k <= MAX_DRAFT:

@@ -1,0 +1,290 @@
+"""The chain on a real container: from nothing to an answering service, again, and what must not happen."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.guest.conftest import CACHE
+from tests.guest.place import Place
+from tests.guest.rig import LXC, Container, Sshd
+
+REMOTE_COMMANDS = 40
+
+
+@pytest.fixture(scope="module")
+def alone() -> Iterator[None]:
+    """The machine has one lock for all changing runs; two test sessions would meet there."""
+    import fcntl
+
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / ".chain").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("chain-home")
+
+
+@pytest.fixture(autouse=True)
+def one_home(home: Path, own_home: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tests of this module are one operator: runs and caches are shared."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(home / "state"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(home / "cache"))
+
+
+@pytest.fixture(scope="module")
+def made(alone: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """An undisturbed run from nothing, over the local connector."""
+    place = Place(tmp_path_factory.mktemp("place"), Container(f"kprotest-{os.getpid()}-chain"))
+    place.write()
+    yield place
+    place.remove()
+
+
+@pytest.fixture
+def place(made: Place) -> Place:
+    """The place in sync with its inventory."""
+    made.write()
+    done = made.apply()
+    assert done.returncode == 0, done.stderr[-3000:]
+    return made
+
+
+def test_one_command_takes_nothing_to_an_answering_service(made: Place) -> None:
+    assert not (LXC / made.container.name).exists()
+    before = made.plan()
+    assert before["exit"] == 10
+    done = made.apply()
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert made.answer().strip()
+    kinds = [item["kind"] for item in before["machines"][0]["items"]]
+    assert kinds[0] == "container.create"
+    assert kinds[-1] == "service.cutover"
+    ended = [event for event in made.events() if event["event"] == "end"]
+    assert ended[-1]["exit"] == 0
+    assert len(ended[-1]["changed"]) == len(kinds)
+
+
+def test_a_second_run_changes_nothing_and_restarts_nothing(place: Place) -> None:
+    pid, digests = place.main_pid(), place.digests()
+    done = place.provision("apply", str(place.inventory), "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["changed"] == []
+    assert (place.main_pid(), place.digests()) == (pid, digests)
+
+
+def test_plain_pyinfra_agrees_that_nothing_is_to_do(place: Place) -> None:
+    done = place.pyinfra("-y", "--json", str(place.inventory), "deploy.py")
+    assert done.returncode == 0, done.stderr[-3000:]
+    operations = json.loads(done.stdout)["results"]["operations"]
+    assert operations
+    assert all(host["no_change"] for operation in operations for host in _hosts(operation))
+
+
+def _hosts(operation: dict[str, object]) -> list[dict[str, object]]:
+    hosts = operation["hosts"]
+    return list(hosts.values()) if isinstance(hosts, dict) else [operation]
+
+
+def test_a_plan_in_sync_needs_few_remote_commands(place: Place) -> None:
+    document = place.plan()
+    assert document["exit"] == 0
+    assert 0 < document["remote_commands"] <= REMOTE_COMMANDS
+
+
+def test_a_stopped_service_is_drift_and_comes_back(place: Place) -> None:
+    place.container.attach("systemctl", "stop", "kpro-tiny.service")
+    assert place.plan()["exit"] == 10
+    assert place.apply().returncode == 0
+    assert place.answer().strip()
+
+
+def test_a_unit_changed_by_hand_is_drift_and_is_put_back(place: Place) -> None:
+    unit = place.container.rootfs / "etc/systemd/system/kpro-tiny.service"
+    wanted = unit.read_text()
+    unit.write_text(wanted.replace("RestartSec=30", "RestartSec=1"))
+    assert place.plan()["exit"] == 10
+    assert place.apply().returncode == 0
+    assert unit.read_text() == wanted
+
+
+@pytest.mark.parametrize("how", ["provision plan", "pyinfra --dry"])
+def test_looking_changes_nothing(place: Place, how: str) -> None:
+    """Minus what an idle moment changes by itself. The plan that is looked at has changes pending."""
+    place.write(flags=("--tok-s", "40"))
+    first = _everything(place)
+    time.sleep(4)
+    idle = _everything(place)
+    noise = {path for path in first.keys() | idle.keys() if first.get(path) != idle.get(path)}
+    if how == "provision plan":
+        assert place.plan()["exit"] == 10
+    else:
+        done = place.pyinfra("--dry", str(place.inventory), "deploy.py")
+        assert done.returncode == 0, done.stderr[-3000:]
+    after = _everything(place)
+    changed = {path for path in idle.keys() | after.keys() if idle.get(path) != after.get(path)}
+    assert not {path for path in changed - noise if "/var/log/journal" not in path}
+
+
+def _everything(place: Place) -> dict[str, str]:
+    """Content of /etc and the container's configuration; size, mode and times of all files of the container and of
+    kpro's own folders; the state of every unit."""
+    found: dict[str, str] = {}
+    listed = subprocess.run(
+        "find /etc /var/lib/kpro /run/kpro /var/lib/lxc/$1 -xdev -printf '%p\\t%s %m %U:%G %T@ %C@\\n' 2>/dev/null; "
+        "find /etc /var/lib/lxc/$1/config -xdev -type f -exec sha256sum {} + 2>/dev/null",
+        shell=True,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+        executable="/bin/bash",
+        env={**os.environ, "BASH_ENV": ""},
+    ) if False else subprocess.run(
+        [
+            "sh",
+            "-c",
+            "find /etc /var/lib/kpro /run/kpro \"$1\" -xdev -printf '%p\\t%s %m %U:%G %T@\\n' 2>/dev/null; "
+            'find /etc "$1/config" -xdev -type f -exec sha256sum {} + 2>/dev/null',
+            "sh",
+            str(LXC / place.container.name),
+        ],
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    for line in listed.stdout.splitlines():
+        name, _, rest = line.partition("\t") if "\t" in line else (line[66:] + "#", "", line[:64])
+        found[name] = rest
+    units = place.container.attach("systemctl", "list-units", "--all", "--plain", "--no-legend")
+    found |= {f"unit {line.split()[0]}": " ".join(line.split()[1:4]) for line in units.splitlines() if line.split()}
+    return found
+
+
+def test_two_applies_at_once_the_second_ends_with_4_and_names_the_owner(place: Place) -> None:
+    place.write(flags=("--start-seconds", "12"))
+    first = place.start_apply()
+    try:
+        runs = sum(event["event"] == "locked" for event in place.events())
+        assert place.wait_for(lambda event: event["event"] == "locked", first, runs + 1)
+        second = place.apply()
+        assert second.returncode == 4, second.stderr
+        assert f"pid {first.pid}" in second.stderr
+        assert "root@" in second.stderr
+        plan = place.plan()
+        assert plan["exit"] in (0, 10)
+    finally:
+        assert first.wait(120) == 0, (place.folder / "apply.log").read_text()
+    assert place.apply().returncode == 0
+
+
+def test_a_new_run_waits_for_a_command_that_outlived_its_controller(place: Place) -> None:
+    Path("/run/kpro").mkdir(mode=0o700, exist_ok=True)
+    left = subprocess.Popen(["flock", "-s", "/run/kpro/busy", "sleep", "6"])
+    time.sleep(0.3)
+    started = time.monotonic()
+    done = place.apply()
+    assert done.returncode == 0
+    assert "a command of an earlier run still works there" in done.stderr
+    assert left.poll() is not None
+    assert time.monotonic() - started > 4
+
+
+def test_a_service_that_does_not_generate_never_replaces_one_that_does(place: Place) -> None:
+    before = (place.container.rootfs / "etc/systemd/system/kpro-tiny.service").read_text()
+    for fault, ready in (("crash", 60), ("health-only", 8), ("empty", 8)):
+        place.write(flags=("--fault", fault), ready=ready)
+        done = place.apply()
+        assert done.returncode == 1, done.stderr
+        assert "the last good profile is back and generates" in done.stderr, done.stderr
+        assert place.answer().strip()
+        assert (place.container.rootfs / "etc/systemd/system/kpro-tiny.service").read_text() == before
+    place.write()
+    assert place.apply().returncode == 0
+
+
+def _mark(place: Place) -> None:
+    """What the builder of a test container writes."""
+    marker = place.container.rootfs / "etc/kpro/test-host"
+    marker.write_text("kpro-test-host 6f1d7a52-8a3c-4b5e-9f20-0d2f8f3b1c11\n")
+    marker.chmod(0o444)
+
+
+def test_a_red_gate_leaves_what_runs_untouched(place: Place, tmp_path: Path) -> None:
+    record = tmp_path / "record.json"
+    record.write_text(json.dumps({"binding": "13.0", "nvmlInit": {"err": 9, "cls": "NVMLError", "msg": "Driver Not Loaded"}}))
+    pid, digests = place.main_pid(), place.digests()
+    place.write(replay=str(record))
+    done = place.apply()
+    assert done.returncode == 1, done.stderr
+    assert "the gate of tiny is red" in done.stderr
+    assert "node.test_host" in done.stderr
+    assert "fix" in done.stderr
+    assert place.main_pid() == pid
+    assert place.answer().strip()
+    live = {path: digest for path, digest in place.digests().items() if "/staged/" not in path and "/records" not in path}
+    assert live == {path: digests[path] for path in digests if "/staged/" not in path and "/records" not in path}
+
+
+def test_a_guest_alone_can_be_named(place: Place) -> None:
+    place.container.attach("systemctl", "stop", "kpro-tiny.service")
+    done = place.apply("--limit", "llm")
+    assert done.returncode == 0, done.stderr
+    assert place.answer().strip()
+    hosts = {event["host"] for event in place.events() if event["event"] == "operation" and event["run"] in done.stderr}
+    assert hosts == {place.guest_host}
+
+
+def test_activate_is_refused_while_configure_has_work_left(place: Place) -> None:
+    place.write(flags=("--tok-s", "50"))
+    done = place.apply("--phases", "activate")
+    assert done.returncode == 3, done.stderr
+    assert "come first" in done.stderr
+    assert place.apply("--phases", "configure").returncode == 0
+    assert place.apply("--phases", "activate").returncode == 0
+    assert place.answer().strip()
+
+
+def test_a_container_that_somebody_else_made_is_refused(place: Place) -> None:
+    config = LXC / place.container.name / "config"
+    ours = config.read_text()
+    try:
+        config.write_text("# mine\n" + ours)
+        done = place.apply()
+        assert done.returncode == 3
+        assert "somebody else configured" in done.stderr
+        assert place.answer().strip()
+    finally:
+        config.write_text(ours)
+
+
+def test_without_a_terminal_and_without_yes_nothing_is_done(place: Place) -> None:
+    place.write(flags=("--tok-s", "60"))
+    digests = place.digests()
+    done = place.provision("apply", str(place.inventory))
+    assert done.returncode == 2
+    assert done.stderr.strip().splitlines()[-1].startswith("error: ")
+    assert "--yes" in done.stderr
+    assert place.digests() == digests
+
+
+def test_a_reached_over_ssh_machine_goes_the_same_way(made: Place, sshd: Sshd, tmp_path: Path) -> None:
+    ssh = sshd.ssh()
+    over = Place(tmp_path, made.container, port=made.port, ssh=f"Ssh(**{ssh.model_dump()!r})")
+    made.remove()
+    over.write()
+    done = over.apply()
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert over.answer().strip()
+    again = over.provision("apply", str(over.inventory), "--json")
+    assert (again.returncode, json.loads(again.stdout)["changed"]) == (0, [])

@@ -1,0 +1,107 @@
+"""``--host``: the ssh program is a double that runs the command here, in a shell, as sshd would."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from checks import record, remote
+from checks.errors import BadInput, Unreachable
+
+HERE = 'while [ "$1" != "--" ]; do shift; done; shift 2; exec sh -c "$1"'
+
+
+@pytest.fixture
+def ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
+    """``ssh(script)`` puts a double of the ssh program first on the PATH; its arguments go to the file."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+
+    def install(script: str) -> Path:
+        program = folder / "ssh"
+        program.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" >{tmp_path}/args\n{script}\n')
+        program.chmod(0o755)
+        return tmp_path / "args"
+
+    return install
+
+
+def test_it_runs_there_from_memory_and_leaves_nothing(
+    ssh: Callable[[str], Path], provcheck: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setenv("TMPDIR", str(scratch))
+    args = ssh(f"cd {scratch}; {HERE}")
+    kept = tmp_path / "box.json"
+    said = provcheck("gpus", "--host", "box", "--expect", 0, "--json", "--record", kept)
+    assert (said.code, said.report["verdict"], said.report["evidence"]) == (0, "pass", "live")
+    assert args.read_text().splitlines()[:3] == ["-T", "--", "box"]
+    assert list(scratch.iterdir()) == []
+    assert record.load(kept).host == said.report["facts"]["host"]
+
+
+def test_the_other_machine_needs_no_package_of_ours(
+    ssh: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python = tmp_path / "bin" / "python3"
+    system = "/usr/bin/python3"
+    if not Path(system).exists():
+        pytest.skip("no bare python3 here")
+    ssh(HERE)
+    python.symlink_to(system)
+    assert remote.record("box", 30.0).nvml is not None
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("echo 'ssh: connect to host box port 22: Connection refused' >&2; exit 255", "Connection refused"),
+        ("cat >/dev/null; echo 'sh: 1: python3: not found' >&2; exit 127", "has no python3"),
+        ("cat >/dev/null; echo 'python 3.7 is too old' >&2; exit 76", "too old"),
+        ("cat >/dev/null; echo Welcome", "sent no record"),
+        ("exit 255", "could not reach"),
+    ],
+)
+def test_a_machine_that_cannot_be_asked_is_unknown_and_exit_3(
+    script: str, said: str, ssh: Callable[[str], Path], provcheck: Callable[..., Any]
+) -> None:
+    ssh(script)
+    answer = provcheck("gpus", "--host", "box", "--json")
+    assert (answer.code, answer.status("node.reachable", "host")) == (3, "unknown")
+    assert said in answer.report["findings"][0]["message"]
+
+
+def test_a_machine_that_stays_silent_is_given_up(
+    ssh: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote, "SLACK", 0.3)
+    ssh("exec sleep 60")
+    with pytest.raises(Unreachable, match="no answer"):
+        remote.record("box", 0.2)
+
+
+def test_without_an_ssh_program_it_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(Unreachable, match="no ssh program"):
+        remote.record("box", 1.0)
+
+
+@pytest.mark.parametrize("name", ["-oProxyCommand=touch /tmp/x", "--", ""])
+def test_a_name_that_would_be_an_option_is_refused(name: str) -> None:
+    with pytest.raises(BadInput, match="no host name"):
+        remote.call(name, ["gpus"], 1.0)
+
+
+def test_arguments_reach_the_other_side_unchanged(ssh: Callable[[str], Path]) -> None:
+    ssh(HERE)
+    with pytest.raises(Unreachable, match="no probe named") as caught:
+        remote.call("box", ["_probe", "a 'b' $HOME; touch x"], 5.0)
+    assert "$HOME; touch x" in str(caught.value)
+    assert json.dumps(str(caught.value))
