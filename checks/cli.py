@@ -26,6 +26,10 @@ class Row(NamedTuple):
 
 COMMANDS: dict[str, Row] = {
     "gpus": Row("checks.gpus.command:gpus", "Are all GPUs there and healthy? Passive: reads only."),
+    "drafter": Row(
+        "checks.drafter.command:command",
+        "Does a draft model's config fit its target and this engine version?",
+    ),
     "flags": Row("checks.flags.command:flags", "Does this engine version take this command line?"),
     "fit": Row("checks.fit.command:fit", "Will the model fit these GPUs at this context length? From files."),
     "explain": Row("checks.explain:explain", "What a finding means, why it matters and how to mend it."),
