@@ -139,6 +139,7 @@ COMBINATIONS = (
         "DFLASH without --speculative-draft-model-path stops the start",
         "add --speculative-draft-model-path with the drafter's folder",
         "_handle_speculative_decoding 0.5.11 server_args.py:3330; _handle_dflash 0.5.23 speculative_hook.py",
+        since="0.5.11",
     ),
     Combination(
         "sglang",
@@ -147,6 +148,7 @@ COMBINATIONS = (
         "DFLASH works with one pipeline stage only",
         "drop --pp-size; spread the model with --tp",
         "_handle_speculative_decoding 0.5.11 server_args.py:3325; _handle_dflash 0.5.23 speculative_hook.py",
+        since="0.5.11",
     ),
     Combination(
         "sglang",
@@ -155,6 +157,7 @@ COMBINATIONS = (
         "DFLASH does not work with --enable-dp-attention in this version",
         "drop --enable-dp-attention",
         "_handle_speculative_decoding 0.5.11 server_args.py:3320",
+        since="0.5.11",
         until="0.5.11",
     ),
     Combination(

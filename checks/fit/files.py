@@ -53,7 +53,9 @@ def read_folder(path: Path) -> Folder:
         shards = [shard for shard in shards if shard.name in wanted]
     complete = bool(shards) and (not wanted or {shard.name for shard in shards} == wanted)
     tensors = _headers(shards) if complete else None
-    return Folder(path.name or str(path), config, tensors, _total(path, index), names or frozenset(tensors or ()))
+    return Folder(
+        path.name or str(path), config, tensors, _total(path, index), names or frozenset(tensors or ())
+    )
 
 
 def _total(path: Path, index: Mapping[str, Any] | None) -> int | None:
@@ -63,7 +65,9 @@ def _total(path: Path, index: Mapping[str, Any] | None) -> int | None:
         return None
     number = int(total) if isinstance(total, float) and total.is_integer() else total
     if not isinstance(number, int) or isinstance(number, bool) or not 0 < number < 1 << 50:
-        raise BadInput(f"{path}: the index says total_size {str(total)[:40]!r}, which is no size; download it again")
+        raise BadInput(
+            f"{path}: the index says total_size {str(total)[:40]!r}, which is no size; download it again"
+        )
     return number
 
 

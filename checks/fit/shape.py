@@ -23,7 +23,16 @@ KINDS = {
 }
 """Words of ``layer_types`` and ``layers_block_type`` (transformers 5.6, configuration files of the families)."""
 
-UNREAD = ("hybrid_override_pattern", "linear_attn_config", "attn_layer_indices", "compress_ratios", "block_types")
+SERVED = 2
+"""Bytes of a number that is not quantised: float32 checkpoints too are served in half precision (``--dtype auto``)."""
+
+UNREAD = (
+    "hybrid_override_pattern",
+    "linear_attn_config",
+    "attn_layer_indices",
+    "compress_ratios",
+    "block_types",
+)
 """Keys of layer schemes that this table does not read (Nemotron-H, Kimi Linear, Bamba, DeepSeek V4, RecurrentGemma)."""
 
 
@@ -98,7 +107,9 @@ def number(config: Mapping[str, Any], *keys: str, default: int | None = None, mo
             raise BadInput(f"config.json says {key} = {str(value)[:40]}, which is no size; download it again")
         return value
     if default is None:
-        raise BadInput(f"config.json has no {keys[0]}: it is not the config of a language model, or incomplete")
+        raise BadInput(
+            f"config.json has no {keys[0]}: it is not the config of a language model, or incomplete"
+        )
     return default
 
 
@@ -123,14 +134,16 @@ def read_shape(config: Mapping[str, Any]) -> Shape:
     return Shape(
         architecture=str(names[0])[:80] if isinstance(names, list) and names else "",
         hidden=hidden,
-        intermediate=number(text, "moe_intermediate_size", "intermediate_size", default=4 * hidden, most=1 << 22),
+        intermediate=number(
+            text, "moe_intermediate_size", "intermediate_size", default=4 * hidden, most=1 << 22
+        ),
         vocab=number(text, "vocab_size", default=1, most=1 << 24),
         heads=heads,
         kv_heads=kv_heads,
         layers=layers,
         latent=_latent(text),
         recurrent=recurrent,
-        dtype_bytes=_dtype_bytes(text),
+        dtype_bytes=SERVED,
         max_positions=number(text, "max_position_embeddings", "n_positions", default=0) or None
         if any(text.get(key) for key in ("max_position_embeddings", "n_positions"))
         else None,
@@ -139,11 +152,6 @@ def read_shape(config: Mapping[str, Any]) -> Shape:
         quantization=str(method)[:40] if method else None,
         unread=tuple(dict.fromkeys(unread)),
     )
-
-
-def _dtype_bytes(text: Mapping[str, Any]) -> int:
-    """float32 checkpoints are served in half precision unless --dtype says otherwise (both engines' ``auto``)."""
-    return 2 if str(text.get("dtype") or text.get("torch_dtype") or "bfloat16") else 2
 
 
 def _mtp_layers(text: Mapping[str, Any]) -> int:
@@ -156,7 +164,9 @@ def _kinds(text: Mapping[str, Any], count: int, unread: list[str]) -> list[str]:
     listed = text.get("layer_types") or text.get("layers_block_type")
     if isinstance(listed, list):
         if len(listed) != count:
-            raise BadInput(f"config.json lists {len(listed)} layer types for {count} layers; download it again")
+            raise BadInput(
+                f"config.json lists {len(listed)} layer types for {count} layers; download it again"
+            )
         unread += [f"layer type {str(word)[:40]}" for word in listed if str(word) not in KINDS]
         return [KINDS.get(str(word), FULL) for word in listed]
     if "linear_num_value_heads" in text:
@@ -168,7 +178,11 @@ def _kinds(text: Mapping[str, Any], count: int, unread: list[str]) -> list[str]:
     if isinstance(pattern, int) and pattern > 0:
         return [FULL if (i + 1) % pattern == 0 else SLIDING for i in range(count)]
     if "max_window_layers" in text:
-        first = number(text, "max_window_layers", default=count, most=MAX_LAYERS) if text["max_window_layers"] else 0
+        first = (
+            number(text, "max_window_layers", default=count, most=MAX_LAYERS)
+            if text["max_window_layers"]
+            else 0
+        )
         return [SLIDING if i >= first else FULL for i in range(count)]
     if str(text.get("model_type", "")).startswith("gemma2"):
         return [FULL if i % 2 else SLIDING for i in range(count)]
@@ -197,7 +211,9 @@ def _layer(text: Mapping[str, Any], kind: str, kv_heads: int, head_dim: int, unr
 def _latent(text: Mapping[str, Any]) -> Latent | None:
     if not isinstance(text.get("kv_lora_rank"), int):
         return None
-    width = number(text, "kv_lora_rank", most=1 << 16) + number(text, "qk_rope_head_dim", default=64, most=1 << 12)
+    width = number(text, "kv_lora_rank", most=1 << 16) + number(
+        text, "qk_rope_head_dim", default=64, most=1 << 12
+    )
     index = number(text, "index_head_dim", default=0, most=1 << 12) if text.get("index_head_dim") else 0
     return Latent(width, index)
 

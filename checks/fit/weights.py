@@ -18,7 +18,9 @@ REPLICATED = re.compile(
 attention and a drafter's fc (``ReplicatedLinear`` in vllm/model_executor/models and sglang/srt/models)."""
 
 KEY_VALUE = re.compile(r"\.[kv]_proj\.weight")
-VISION = re.compile(r"(^|\.)(visual|vision_tower|vision_model|vision_encoder|multi_modal_projector|audio_tower)\.")
+VISION = re.compile(
+    r"(^|\.)(visual|vision_tower|vision_model|vision_encoder|multi_modal_projector|audio_tower)\."
+)
 MTP = re.compile(r"(^|\.)(mtp|nextn)\.")
 HALF = {"F32", "F64"}
 """Stored wider than served: an unquantised matrix is cast to the model's type when it is loaded."""

@@ -52,7 +52,7 @@ def _by_parser(
         answer = installed.ask(known.engine, chosen, command.arguments, deadline)
     except installed.NoAnswer as error:
         fix = "the table of released wheels was used instead; raise --deadline, or mend that environment"
-        return None, [_source(Status.WARN, f"{error}", fix, check="installed")]
+        return None, [_source(Status.WARN, f"{error}", fix, "flags.installed")]
     if answer.version and answer.version != version:
         raise BadInput(
             f"--engine asks for {known.engine} {version} and {chosen} has {answer.version}; "
@@ -132,5 +132,5 @@ def _agreed(results: list[tuple[Finding, ...]], *, outside: bool) -> list[Findin
     return out
 
 
-def _source(status: Status, message: str, fix: str | None = None, *, check: str = "parser") -> Finding:
-    return Finding(f"flags.{check}", status, "engine", message, fix=fix, owner="user")
+def _source(status: Status, message: str, fix: str | None = None, check: str = "flags.parser") -> Finding:
+    return Finding(check, status, "engine", message, fix=fix, owner="user")

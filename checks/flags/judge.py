@@ -50,21 +50,21 @@ class Verdict:
 
 
 CHECKS: Mapping[str, str] = {
-    "program": "the line starts the engine it is judged for",
-    "unknown": "every option is known",
-    "renamed": "no option has been renamed",
-    "removed": "no option has been removed",
-    "deprecated": "no option is on its way out",
-    "abbreviated": "no option is shortened beyond recognition",
-    "arity": "every option has as many values as it takes",
-    "value": "every value is of its option's type",
-    "choice": "every value is one that its option takes",
-    "json": "JSON values have known keys and fitting values",
-    "conflict": "no two settings exclude or undo each other",
-    "repeated": "no option is given twice",
-    "env": "every engine variable is read by this version",
-    "config": "no option hides in a file",
-    "secret": "no secret stands on the command line",
+    "flags.program": "the line starts the engine it is judged for",
+    "flags.unknown": "every option is known",
+    "flags.renamed": "no option has been renamed",
+    "flags.removed": "no option has been removed",
+    "flags.deprecated": "no option is on its way out",
+    "flags.abbreviated": "no option is shortened beyond recognition",
+    "flags.arity": "every option has as many values as it takes",
+    "flags.value": "every value is of its option's type",
+    "flags.choice": "every value is one that its option takes",
+    "flags.json": "JSON values have known keys and fitting values",
+    "flags.conflict": "no two settings exclude or undo each other",
+    "flags.repeated": "no option is given twice",
+    "flags.env": "every engine variable is read by this version",
+    "flags.config": "no option hides in a file",
+    "flags.secret": "no secret stands on the command line",
 }
 """The checks in the order of the report, with what holds when one passes."""
 
@@ -82,7 +82,9 @@ def judge(table: Table, command: Command, *, config_read: bool = False) -> Judge
     """Every check of a command line. ``config_read``: whoever gave the table has read ``--config``."""
     reading = read(table, command.arguments)
     verdict = Verdict()
-    missing = [explain(table, name, words) for name, words in reading.unknown]
+    once = [one for one in reading.ambiguous if table.history.seen("flags", one[0])]
+    unknown = [*reading.unknown, *((name, words) for name, words, _ in once)]
+    missing = [explain(table, name, words) for name, words in unknown]
     _program(table, command, reading, verdict)
     _names(table, reading, missing, verdict)
     spec = _values(table, reading, verdict)
@@ -109,22 +111,23 @@ def judge(table: Table, command: Command, *, config_read: bool = False) -> Judge
 
 
 def _finding(table: Table, check: str, verdict: Verdict) -> Finding:
-    texts = verdict.wrong.get(check)
+    name = check.partition(".")[2]
+    texts = verdict.wrong.get(name)
     if not texts:
-        said = "; ".join(verdict.notes.get(check, [])[:20]) or CHECKS[check]
-        return Finding(f"flags.{check}", Status.PASS, "engine", f"{table.shown}: {said}", owner="user")
-    status = Status.WARN if check in verdict.warned else Status.FAIL
-    status = Status.UNKNOWN if check in verdict.doubted else status
+        said = "; ".join(verdict.notes.get(name, [])[:20]) or CHECKS[check]
+        return Finding(check, Status.PASS, "engine", f"{table.shown}: {said}", owner="user")
+    status = Status.WARN if name in verdict.warned else Status.FAIL
+    status = Status.UNKNOWN if name in verdict.doubted else status
     shown = texts[:20] + ([f"and {len(texts) - 20} more"] if len(texts) > 20 else [])
     return Finding(
-        f"flags.{check}",
+        check,
         status,
         "engine",
         f"{table.shown}: " + "; ".join(shown),
         value=len(texts),
         limit=0,
         cause=table.source or None,
-        fix="; ".join(dict.fromkeys(verdict.fixes.get(check, [])[:20])) or None,
+        fix="; ".join(dict.fromkeys(verdict.fixes.get(name, [])[:20])) or None,
         owner="user",
     )
 
@@ -155,10 +158,18 @@ def _program(table: Table, command: Command, reading: Reading, verdict: Verdict)
 def _names(table: Table, reading: Reading, missing: list[Missing], verdict: Verdict) -> None:
     for one in missing:
         verdict.add(one.check, one.message, one.fix)
-    for text in reading.ambiguous:
-        verdict.add("abbreviated", f"{text}, and which one cannot be known", "write it in full")
+    for name, _, several in reading.ambiguous:
+        if not table.history.seen("flags", name):
+            verdict.add(
+                "abbreviated", f"{name} fits {several}; which one cannot be known", "write it in full"
+            )
     for short, full in reading.abbreviated:
-        verdict.note("abbreviated", f"{short} is taken as {full} as long as no other option starts so")
+        seen_before = table.history.seen("flags", short)
+        if seen_before:
+            text = f"{short} was an option of its own until {seen_before[1]} and now silently means {full}"
+            verdict.add("abbreviated", text, f"write {full} if that is meant", warn=True)
+        else:
+            verdict.note("abbreviated", f"{short} is taken as {full} as long as no other option starts so")
     for text in reading.malformed:
         verdict.add("arity", text, "give the value after the option, as one word")
     seen: dict[str, Given] = {}

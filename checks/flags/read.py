@@ -29,11 +29,11 @@ class Given:
 
 @dataclass
 class Reading:
-    """What was understood and what was not. ``unknown`` and ``strays`` hold words, the others texts."""
+    """What was understood and what was not. ``unknown``: name and words; ``ambiguous``: these and what it fits."""
 
     given: list[Given] = field(default_factory=list)
     unknown: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
-    ambiguous: list[str] = field(default_factory=list)
+    ambiguous: list[tuple[str, tuple[str, ...], str]] = field(default_factory=list)
     abbreviated: list[tuple[str, str]] = field(default_factory=list)
     malformed: list[str] = field(default_factory=list)
     positionals: list[str] = field(default_factory=list)
@@ -97,12 +97,13 @@ def _option(table: Table, words: list[str], at: int, out: Reading) -> int:
     word = words[at]
     name, separator, inline = word.partition("=") if word not in table.options else (word, "", "")
     head, _, keys = name.partition(".") if table.engine == "vllm" and name.startswith("-") else (name, "", "")
-    option = _lookup(table, head, out)
+    option, several = _lookup(table, head, out)
     if option is None:
         end = at + 1 + (0 if separator else _values(table, words, at + 1))
-        if out.ambiguous and out.ambiguous[-1].startswith(f"{head} fits "):
-            return end
-        out.unknown.append((head if keys else name, tuple(words[at:end])))
+        if several:
+            out.ambiguous.append((head, tuple(words[at:end]), several))
+        else:
+            out.unknown.append((head if keys else name, tuple(words[at:end])))
         return end
     if keys:
         return _dotted(words, at, option, name, separator, inline, out)
@@ -120,21 +121,17 @@ def _option(table: Table, words: list[str], at: int, out: Reading) -> int:
     return at + 1 + used
 
 
-def _lookup(table: Table, name: str, out: Reading) -> Option | None:
-    """Exact, or the one option that starts so; None for an unknown name and for an ambiguous one (noted)."""
+def _lookup(table: Table, name: str, out: Reading) -> tuple[Option | None, str]:
+    """Exact, or the one option that starts so (noted); else None, with the options an ambiguous name fits."""
     if name in table.options:
-        return table.options[name]
+        return table.options[name], ""
     if not name.startswith("--") or len(name) < 3:
-        return None
-    fits = {id(o): o for spelled, o in table.options.items() if spelled.startswith(name)}
+        return None, ""
     spellings = sorted(spelled for spelled in table.options if spelled.startswith(name))
     if len(spellings) == 1:
-        option = next(iter(fits.values()))
         out.abbreviated.append((name, spellings[0]))
-        return option
-    if len(spellings) > 1:
-        out.ambiguous.append(f"{name} fits {', '.join(spellings[:4])}{' …' if len(spellings) > 4 else ''}")
-    return None
+        return table.options[spellings[0]], ""
+    return None, ", ".join(spellings[:4]) + (" …" if len(spellings) > 4 else "")
 
 
 def _values(table: Table, words: list[str], start: int) -> int:

@@ -33,7 +33,9 @@ def bad(engine: str, line: str) -> dict[str, Finding]:
     return {f.id.partition(".")[2]: f for f in found if f.status is not Status.PASS}
 
 
-def test_the_cookbook_line_fails_on_the_version_that_renamed_its_option_and_the_new_spelling_is_given() -> None:
+def test_the_cookbook_line_fails_on_the_version_that_renamed_its_option_and_the_new_spelling_is_given() -> (
+    None
+):
     result = judged("sglang==0.5.23", COOKBOOK)
     assert (result.verdict, result.exit_code()) == (Status.FAIL, 1)
     renamed = next(f for f in result.findings if f.id == "flags.renamed")
@@ -76,16 +78,31 @@ def test_a_variable_that_nothing_reads_any_more_is_a_warning_and_one_that_is_rea
         ("vllm==0.33.0", "vllm serve m --mem-fraction-static 0.8", "unknown", "an option of sglang"),
         ("sglang==0.5.23", "sglang serve --model-path m --gpu-memory-utilization 0.9", "unknown", "vllm"),
         ("sglang==0.5.23", "sglang serve --model-path m --cuda-graph-max-bs 8", "renamed", "decode"),
-        ("sglang==0.5.23", "sglang serve --model-path m --disable-cuda-graph", "deprecated", "cuda-graph-backend"),
+        (
+            "sglang==0.5.23",
+            "sglang serve --model-path m --disable-cuda-graph",
+            "deprecated",
+            "cuda-graph-backend",
+        ),
         ("vllm==0.33.0", "vllm serve m --tensor-parallel-size two", "value", "'two' is no whole number"),
         ("vllm==0.33.0", "vllm serve m --dtype bf16", "choice", "none of"),
         ("vllm==0.33.0", "vllm serve m --reasoning-parser qwen4", "choice", "no built-in name"),
-        ("sglang==0.5.10.post1", "sglang serve --model-path m --speculative-algorithm DFLASH", "choice", "EAGLE"),
+        (
+            "sglang==0.5.10.post1",
+            "sglang serve --model-path m --speculative-algorithm DFLASH",
+            "choice",
+            "EAGLE",
+        ),
         ("sglang==0.5.23", "sglang serve --model-path m --speculative-algorithm DFALSH", "choice", "DFALSH"),
         ("vllm==0.33.0", "vllm serve m --tensor-parallel-size", "arity", "needs a value"),
         ("vllm==0.33.0", "vllm serve m --enforce-eager=yes", "arity", "takes no value"),
         ("vllm==0.33.0", "vllm serve m --enable-auto-tool-choice", "conflict", "--tool-call-parser"),
-        ("sglang==0.5.11", "sglang serve --model-path m --speculative-algorithm DFLASH", "conflict", "draft-model"),
+        (
+            "sglang==0.5.11",
+            "sglang serve --model-path m --speculative-algorithm DFLASH",
+            "conflict",
+            "draft-model",
+        ),
         ("vllm==0.33.0", "CUDA_VISIBLE_DEVICES=0 vllm serve m -tp 2", "conflict", "asks for 2 GPUs"),
         ("vllm==0.33.0", "vllm serve m other", "program", "'other'"),
         ("sglang==0.5.23", "vllm serve m", "program", "starts vllm"),
