@@ -190,7 +190,7 @@ COMBINATIONS = (
 
 
 class Renamed(NamedTuple):
-    """An option that vanished without a release that said what to use instead; read from both sources."""
+    """An option whose successor no release named in its parser; ``new`` may bring a value with it."""
 
     engine: str
     old: str
@@ -208,6 +208,109 @@ class Environment(NamedTuple):
     source: str
 
 
-RENAMED: tuple[Renamed, ...] = ()
+_DECODING = "DecodingConfig of vLLM 0.10.2 and StructuredOutputsConfig of 0.11.2: the same fields"
+_EPLB = "vLLM 0.10.2 arg_utils.py deprecates it; EPLBConfig has the field"
+_MOE = "sglang 0.5.2 server_args.py: 'is deprecated. Please set ... instead'"
 
-ENVIRONMENT: tuple[Environment, ...] = ()
+RENAMED = (
+    Renamed("vllm", "--guided-decoding-backend", "--structured-outputs-config.backend", _DECODING),
+    Renamed(
+        "vllm",
+        "--guided-decoding-disable-any-whitespace",
+        "--structured-outputs-config.disable_any_whitespace true",
+        _DECODING,
+    ),
+    Renamed(
+        "vllm",
+        "--guided-decoding-disable-additional-properties",
+        "--structured-outputs-config.disable_additional_properties true",
+        _DECODING,
+    ),
+    Renamed("vllm", "--eplb-window-size", "--eplb-config.window_size", _EPLB),
+    Renamed("vllm", "--eplb-step-interval", "--eplb-config.step_interval", _EPLB),
+    Renamed("vllm", "--num-redundant-experts", "--eplb-config.num_redundant_experts", _EPLB),
+    Renamed("vllm", "--eplb-log-balancedness", "--eplb-config.log_balancedness true", _EPLB),
+    Renamed("vllm", "--override-pooler-config", "--pooler-config", "vLLM 0.11.2 and 0.13.0 arg_utils.py"),
+    Renamed(
+        "vllm",
+        "--task",
+        "--runner pooling",
+        "hint of FlexibleArgumentParser.error, vLLM 0.33.0: or --convert",
+    ),
+    Renamed(
+        "vllm",
+        "--disable-mm-preprocessor-cache",
+        "--mm-processor-cache-gb 0",
+        "vLLM 0.10.2 arg_utils.py: 'Please use `--mm-processor-cache-gb 0` instead'",
+    ),
+    Renamed(
+        "vllm",
+        "--enable-multimodal-encoder-data-parallel",
+        "--mm-encoder-tp-mode data",
+        "vLLM 0.10.2 arg_utils.py deprecates it; MMEncoderTPMode has weights and data",
+    ),
+    Renamed("sglang", "--enable-ep-moe", "--ep-size <tp-size>", _MOE),
+    Renamed("sglang", "--enable-deepep-moe", "--moe-a2a-backend deepep", _MOE),
+    Renamed("sglang", "--enable-triton-kernel-moe", "--moe-runner-backend triton_kernel", _MOE),
+    Renamed("sglang", "--enable-flashinfer-cutlass-moe", "--moe-runner-backend flashinfer_cutlass", _MOE),
+    Renamed("sglang", "--enable-flashinfer-trtllm-moe", "--moe-runner-backend flashinfer_trtllm", _MOE),
+    Renamed("sglang", "--enable-flashinfer-mxfp4-moe", "--moe-runner-backend flashinfer_mxfp4", _MOE),
+    Renamed(
+        "sglang",
+        "--max-micro-batch-size",
+        "--pp-max-micro-batch-size",
+        "sglang 0.5.2 and 0.5.5.post3 server_args.py: the same help text",
+    ),
+)
+
+ENVIRONMENT = (
+    Environment(
+        "VLLM_ATTENTION_BACKEND",
+        "vllm",
+        "is read by no version after 0.13.0",
+        "write --attention-backend",
+        "vLLM 0.13.0 envs.py has it, 0.15.1 has not; --attention-backend in arg_utils.py",
+    ),
+    Environment(
+        "VLLM_FLASH_ATTN_VERSION",
+        "vllm",
+        "is read by no version after 0.13.0",
+        "write --attention-config.flash_attn_version",
+        "vLLM 0.13.0 envs.py has it, 0.15.1 has not; AttentionConfig.flash_attn_version",
+    ),
+    Environment(
+        "VLLM_USE_TRTLLM_ATTENTION",
+        "vllm",
+        "is read by no version after 0.13.0",
+        "write --attention-config.use_trtllm_attention",
+        "vLLM 0.13.0 envs.py has it, 0.15.1 has not; AttentionConfig.use_trtllm_attention",
+    ),
+    Environment(
+        "VLLM_ALL2ALL_BACKEND",
+        "vllm",
+        "is read by no version after 0.15.1",
+        "write --all2all-backend",
+        "vLLM 0.15.1 envs.py has it, 0.17.1 has not; --all2all-backend in arg_utils.py",
+    ),
+    Environment(
+        "VLLM_USE_V1",
+        "vllm",
+        "is read by no version after 0.10.2: there is one engine",
+        "unset it",
+        "vLLM 0.10.2 envs.py has it, 0.11.2 has not",
+    ),
+    Environment(
+        "SGLANG_ENABLE_SPEC_V2",
+        "sglang",
+        "was last read by 0.5.20: speculation always runs as its second version",
+        "unset it",
+        "sglang 0.5.20 environ.py has it, 0.5.21 has not",
+    ),
+    Environment(
+        "HF_HUB_ENABLE_HF_TRANSFER",
+        "",
+        "does nothing with huggingface-hub 1.x, which no longer uses hf_transfer",
+        "set HF_XET_HIGH_PERFORMANCE=1",
+        "huggingface_hub/constants.py 1.x",
+    ),
+)

@@ -35,7 +35,10 @@ def problems(table: Table, environment: Mapping[str, str]) -> list[Problem]:
                 message = f"{name} is only warned about: {said}"
                 out.append(Problem(name, message, f"set {new}" if new else f"unset {name}"))
         elif row:
-            out.append(Problem(name, f"{name} {row.message}", row.fix))
+            value = (
+                environment[name] if row.fix.startswith("write --") and len(environment[name]) < 60 else ""
+            )
+            out.append(Problem(name, f"{name} {row.message}", f"{row.fix} {value}".strip()))
         elif name.startswith(PREFIXES[table.engine]):
             out.append(_unread(table, name))
         elif other := next(

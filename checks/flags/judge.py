@@ -282,8 +282,9 @@ def corrected(command: Command, missing: list[Missing], idle: set[str]) -> str |
         return None
     renames = {one.name: one.new or one.name for one in missing}
     variables = [f"{name}={value}" for name, value in command.environment.items() if name not in idle]
-    words = []
+    words: list[str] = []
     for word in masked_arguments(command):
         name, separator, value = word.partition("=")
-        words.append(renames.get(name, name) + separator + value)
+        new = renames.get(name, name)
+        words += new.split(" ") if " " in new else [new + separator + value]
     return shlex.join([*variables, *command.shown, *words])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from checks.data.flagrules import RENAMED
 from checks.flags.table import ENGINES, Table, history
-from checks.flags.values import near
+from checks.flags.values import BadValue, convert, near
 
 HIDDEN = re.compile(r"key|token|password|secret")
 """Options whose values are not repeated: they may be secrets, misspelt."""
@@ -31,10 +31,14 @@ def explain(table: Table, name: str, words: tuple[str, ...]) -> Missing:
     new = replacement(table, plain)
     if new and _names_an_option(table, new):
         until = f"{table.engine} took it until {seen[1]}" if seen else "an earlier version had it"
-        bare = new if re.fullmatch(r"--[a-z0-9-]+", new) else None
-        values = " ".join(w for w in words[1:] if len(w) < 60 and not HIDDEN.search(name))
-        shown = f"{bare} {values}".strip() if bare else new
-        return Missing("renamed", name, f"{name} is now {new} ({until})", f"write {shown}", bare)
+        own_value = re.search(r"[ =]", new) is not None
+        plain_new = None if re.search(r"[<{]", new) or (own_value and len(words) > 1) else new
+        values = (
+            "" if own_value else " ".join(w for w in words[1:] if len(w) < 60 and not HIDDEN.search(name))
+        )
+        return Missing(
+            "renamed", name, f"{name} is now {new} ({until})", f"write {new} {values}".strip(), plain_new
+        )
     if seen and _before(table, seen[1]):
         return Missing(
             "removed", name, f"{name} is gone since after {seen[1]}, without a successor", f"drop {name}"
@@ -58,6 +62,20 @@ def explain(table: Table, name: str, words: tuple[str, ...]) -> Missing:
     )
 
 
+def _refused(table: Table, new: str, words: tuple[str, ...]) -> str:
+    """Why the new option does not take the value: its own in ``new``, or the ones that were given."""
+    name, _, value = re.sub(r" ", "=", new, count=1).partition("=")
+    option = table.options.get(name)
+    if option is None or re.search(r"[<{.]", new) or HIDDEN.search(name):
+        return ""
+    for text in [value] if value else words[1:]:
+        try:
+            convert(option, text)
+        except BadValue as error:
+            return str(error)
+    return ""
+
+
 def replacement(table: Table, name: str) -> str | None:
     """The new spelling: as a release announced it, else from the rows read by hand; chains are followed."""
     for _ in range(5):
@@ -67,13 +85,13 @@ def replacement(table: Table, name: str) -> str | None:
             return None
         if _names_an_option(table, new):
             return new
-        name = new.split("=")[0].split(" ")[0]
+        name = re.split(r"[= .]", new)[0]
     return None
 
 
 def _names_an_option(table: Table, text: str) -> bool:
     """Whether ``--cuda-graph-backend-{decode,prefill}=disabled`` and its like name known options."""
-    name = text.split("=")[0].split(" ")[0]
+    name = re.split(r"[= .]", text)[0]
     match = re.fullmatch(r"(.*)\{([^}]*)\}(.*)", name)
     names = [match[1] + part + match[3] for part in match[2].split(",")] if match else [name]
     return all(one in table.options for one in names)
