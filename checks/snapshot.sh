@@ -27,8 +27,9 @@ absent() {
 
 reason() {
   if [ -d "$ROOT$2" ]; then why="is a folder"; else why="cannot be read"; fi
-  printf '%s' "$why" >"$scratch"
-  put X "$1" "$2" <"$scratch"
+  put X "$1" "$2" <<END
+$why
+END
 }
 
 file() {
@@ -104,9 +105,11 @@ END
     [ ! -e "$ROOT/.kpro/cmd/$1.rc" ] || read -r rc <"$ROOT/.kpro/cmd/$1.rc"
     put S cmd "$1" <"$ROOT/.kpro/cmd/$1.out"
   else
-    sh -c "$2" >"$scratch" 2>&1 </dev/null
+    said=$(sh -c "$2" 2>&1 </dev/null)
     rc=$?
-    put S cmd "$1" <"$scratch"
+    put S cmd "$1" <<END
+$said
+END
   fi
   put S rc "$1" <<END
 $rc
@@ -139,10 +142,6 @@ override=$(value "$device/driver_override")
 END
   done
 }
-
-scratch=$(mktemp "${TMPDIR:-/tmp}/kpro-snapshot.XXXXXX") || exit 3
-trap 'rm -f "$scratch"' EXIT
-trap 'exit 130' INT TERM HUP
 
 for request in "$@"; do
   kind=${request%%:*}

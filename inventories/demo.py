@@ -24,7 +24,11 @@ machine = Machine(
                     engine=Engine(
                         kind="standin", version="1.0.0", source="wheel", wheelhouse=demo.folder("wheels")
                     ),
-                    model=Model(repo="kpro/tiny", revision=demo.MODEL_REVISION, folder=demo.folder("models/kpro--tiny")),
+                    model=Model(
+                        repo="kpro/tiny",
+                        revision=demo.MODEL_REVISION,
+                        folder=demo.folder("models/kpro--tiny"),
+                    ),
                     profile="plain",
                     port=demo.PORT,
                     ready_seconds=60,

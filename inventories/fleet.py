@@ -16,6 +16,7 @@ def _host(number: int) -> Machine:
             Gpu(bdf="42:00.0", model="RTX A6000"),
             Gpu(bdf="61:00.0", model="RTX A6000"),
         ],
+        gpu_count=2,
         driver=Driver(version="580.159.04", flavour="open", route="nvidia"),
         guests=[
             Guest(

@@ -28,6 +28,7 @@ machine = Machine(
         Gpu(bdf="42:00.0", model="RTX A6000"),
         Gpu(bdf="61:00.0", model="RTX A6000"),
     ],
+    gpu_count=2,
     # CUDA 13 of both engines needs 580.65.06 or newer; this one also builds for the kernels of Proxmox 9.
     driver=Driver(version="580.159.04", flavour="open", route="nvidia"),
     guests=[

@@ -14,6 +14,7 @@ machine = Machine(
         Gpu(bdf="42:00.0", model="RTX A6000"),
         Gpu(bdf="61:00.0", model="RTX A6000"),
     ],
+    gpu_count=2,
     # CUDA 13 needs 580.65.06 or newer.
     driver=Driver(version="580.159.04", flavour="open", route="nvidia"),
     guests=[

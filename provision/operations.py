@@ -40,10 +40,11 @@ def _fails(session: Session, host: Host, error: RunError) -> FunctionCommand:
     """One failing command that says why: an exception here would end the run for every machine."""
 
     def fail(state: State, host: Host) -> bool:
-        session.problems.append(error)
         session.journal.write("failed", host=host.name, why=str(error))
-        for line in str(error).splitlines():
-            session.say(f"{host.name}: {line}")
+        if error not in session.problems:
+            session.problems.append(error)
+            for line in str(error).splitlines():
+                session.say(f"{host.name}: {line}")
         return False
 
     return FunctionCommand(fail, (), {})

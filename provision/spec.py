@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal
 
-from pydantic import Field, StrictBool, field_validator, model_validator
+from pydantic import Field, StrictBool, StrictInt, field_validator, model_validator
 
 from provision.forms import AbsolutePath, BdfText, Name, Network, Port, SshHost, Where, later, refuse
 from provision.spec_base import Spec
@@ -126,7 +126,7 @@ class Machine(Spec):
     managed: StrictBool = True
     reboot: Literal["allowed", "refused"] = "refused"
     gpus: tuple[Gpu, ...] = ()
-    gpu_count: int | None = Field(default=None, ge=0)
+    gpu_count: StrictInt | None = Field(default=None, ge=0)
     driver: Driver | None = None
     guests: tuple[Guest, ...] = ()
 
@@ -139,6 +139,8 @@ class Machine(Spec):
         own = [gpu.bdf for gpu in self.gpus]
         for index, first in later(own):
             yield ("gpus", index, "bdf"), f"{own[index]} is already gpus[{first}]"
+        if self.gpu_count is not None and self.gpu_count < len(own):
+            yield ("gpu_count",), f"{self.gpu_count} is less than the {len(own)} GPUs that machine.gpus lists"
         taken: dict[str, int] = {}
         for at, guest in enumerate(self.guests):
             for index, bdf in enumerate(guest.gpus):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict
 
@@ -29,6 +29,12 @@ class Spec(BaseModel):
 
     # pydantic's own mark for an initialiser that ends in its own: without it nested validators run twice.
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy with other values, judged like any spec: pydantic's own takes them unseen."""
+        if not update:
+            return super().model_copy(deep=deep)
+        return type(self)(**{name: getattr(self, name) for name in type(self).model_fields} | dict(update))
 
     def to_json(self) -> dict[str, Any]:
         """What ``pyinfra INVENTORY debug-inventory`` prints: pyinfra asks host data for this name."""

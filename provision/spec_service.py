@@ -13,10 +13,10 @@ from provision.spec_base import Spec
 
 
 class Engine(Spec):
-    """An engine environment: what is installed, from where, with which patches.
+    """An engine environment: what is installed, and from where.
 
     ``index`` asks the guest's own configured Python index; ``wheel`` takes a folder of wheels on the
-    controller and nothing else; ``git`` and ``tree`` are read by later steps of the same chain.
+    controller and nothing else.
     """
 
     kind: str
@@ -111,7 +111,11 @@ class Service(Spec):
         return value
 
     @model_validator(mode="after")
-    def _a_public_service_has_a_key(self) -> Service:
+    def _coherent(self) -> Service:
+        if self.candidate and len(self.name) > 53:
+            refuse(
+                "Service", [(("name",), f"{self.name!r} is too long: with a candidate at most 53 letters")]
+            )
         if not self.loopback and self.api_key_file is None:
             refuse(
                 "Service",

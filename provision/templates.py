@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ def house(name: str, packaged: str) -> Path:
 
 @cache
 def _environment() -> Environment:
-    environment = Environment(
+    return Environment(
         loader=FileSystemLoader(house("templates", "_templates")),
         undefined=StrictUndefined,
         keep_trailing_newline=True,
@@ -33,8 +32,6 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         autoescape=False,
     )
-    environment.filters["quote"] = shlex.quote
-    return environment
 
 
 def render(name: str, /, **values: Any) -> str:

@@ -24,32 +24,18 @@ _NVLINK = "https://www.nvidia.com/en-us/data-center/nvlink/"
 _FABRIC = "Fabric Manager User Guide: NVSwitch based HGX and DGX systems"
 
 BOARDS = (
-    Board(r"H100 80GB HBM3|H100 SXM\d?.*|H200|H20|H800", 18, True, True, f"{_NVLINK}; {_FABRIC}"),
-    Board(r"B200|B300|HGX B\d00.*", 18, True, True, f"{_NVLINK}; {_FABRIC}"),
+    Board(r"H100 80GB HBM3|H200", 18, True, True, f"{_NVLINK}; {_FABRIC}"),
+    Board(r"B200", 18, True, True, f"{_NVLINK}; {_FABRIC}"),
     # Ampere's fabric manager reports no state through NVML: only the links can be judged.
-    Board(
-        r"A100-SXM4-\d+GB|A800-SXM4-\d+GB",
-        12,
-        False,
-        True,
-        "NVIDIA A100 whitepaper: 12 third-generation links",
-    ),
+    Board(r"A100-SXM4-\d+GB", 12, False, True, "NVIDIA A100 whitepaper: 12 third-generation links"),
     Board(
         r"(Tesla )?V100-SXM\d?-\d+GB.*", 6, False, True, "NVIDIA V100 whitepaper: 6 second-generation links"
     ),
     Board(
-        r"(A100|H100|H800|H200)( |-).*(PCIe|PCIE|NVL).*",
-        None,
-        False,
-        True,
-        "product briefs: bridges are optional",
+        r"(A100|H100|H200)( |-).*(PCIe|PCIE|NVL).*", None, False, True, "product briefs: bridges are optional"
     ),
     Board(
-        r"(L4|L40|L40S|A2|A10|A16|A30|A40|T4|Tesla T4)",
-        None,
-        False,
-        False,
-        "product briefs; ECC can be switched off",
+        r"L4|L40|L40S|A2|A10|A16|A30|A40|(Tesla )?T4", None, False, False, "product briefs; nothing on ECC"
     ),
     Board(
         r"RTX A\d000|RTX \d000 Ada.*|RTX PRO .*",

@@ -87,8 +87,8 @@ CATALOGUE: dict[str, Entry] = {
     ),
     "gpu.recovery": Entry(
         "The driver asks for no recovery",
-        "Since driver 550 the driver says itself which recovery a GPU needs: reset, reboot, drain. It "
-        "knows more than any rule from outside.",
+        "A driver that knows this field says itself which recovery a GPU needs: reset, reboot, "
+        "drain. It knows more than any rule from outside.",
         "fail gpu2 gpu.recovery the driver asks for recovery action 1",
         "Do what the finding says: it translates the action.",
         "NVML field 230, NVML_FI_DEV_GET_GPU_RECOVERY_ACTION (nvml.h)",
@@ -116,8 +116,7 @@ CATALOGUE: dict[str, Entry] = {
         "crosses the bus is slower by as much, silently. The generation is not judged: it falls at idle"
         " by design.",
         "fail gpu5 gpu.pcie_width x8 of x16 gen1, gpu0 runs at x16",
-        "Reseat board and riser, clean the contacts, try another slot; prove it under load with "
-        "'provcheck load'.",
+        "Look again while it copies; reseat board and riser, clean the contacts, try another slot.",
         "nvmlDeviceGetCurrPcieLinkWidth against nvmlDeviceGetMaxPcieLinkWidth",
     ),
     "gpu.throttle": Entry(

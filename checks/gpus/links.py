@@ -19,9 +19,7 @@ def pcie_width(gpu: Gpu, scene: Scene) -> Outcome:
     suffix = "" if isinstance(generation, Gap) else f" gen{generation}"
     if width >= widest:
         return passed(f"x{width}{suffix}", value=width, limit=widest, unit="lanes")
-    fix = (
-        "reseat the board and its riser, clean the contacts, try another slot; prove it with 'provcheck load'"
-    )
+    fix = "look again while it copies; reseat the board and its riser, clean the contacts, try another slot"
     full = [
         other for other in scene.siblings(gpu) if other.number("nvmlDeviceGetCurrPcieLinkWidth") == widest
     ]

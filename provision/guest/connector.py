@@ -78,8 +78,8 @@ class GuestConnector(BaseConnector, Relay):
                 f"{self.host.name}: the inventory has no host {name!r}; list the guest's machine too"
             ) from error
 
-    @property
-    def guest(self) -> Guest:
+    def spec(self) -> Guest:
+        """What the inventory says of the container. Raises TransportError when it says nothing."""
         spec = self.host.data.get("guest")
         if not isinstance(spec, Guest):
             raise TransportError(
@@ -90,20 +90,19 @@ class GuestConnector(BaseConnector, Relay):
 
     @property
     def executing(self) -> bool:
-        """Are changes being made now? (The stage is set by pyinfra's command line, the flag by its API
-        too.)"""
+        """Are changes being made now? pyinfra's command line sets the stage, its API the flag only."""
         return self.state.is_executing or self.state.current_stage >= StateStage.Execute
 
     def connect(self) -> None:
         try:
-            assert self.guest
+            self.spec()
             self._parents.connect(self.parent, self.host)
         except (NoHostError, TransportError) as error:
             raise ConnectError(str(error)) from error
 
     def through(self, command: str) -> Passage:
         parent = self._ready_parent()
-        guest, nonce = self.guest, secrets.token_hex(8)
+        guest, nonce = self.spec(), secrets.token_hex(8)
         script = states.enter_script(guest.backend, guest.id, command, nonce, busy=self.executing)
 
         def judge(completed: Completed) -> Completed:
@@ -116,7 +115,7 @@ class GuestConnector(BaseConnector, Relay):
 
     def look(self) -> Seen:
         """The container's state now. Raises TransportError when the machine cannot be asked."""
-        guest, nonce = self.guest, secrets.token_hex(8)
+        guest, nonce = self.spec(), secrets.token_hex(8)
         answer = transport.run(
             self._ready_parent(), states.probe_script(guest.backend, guest.id, nonce), timeout=90
         )
@@ -235,7 +234,7 @@ class GuestConnector(BaseConnector, Relay):
         return parent
 
     def _sentence(self, seen: Seen) -> str:
-        guest = self.guest
+        guest = self.spec()
         what = f"guest {guest.name} ({guest.backend} {guest.id}) on {self.parent.name}"
         if seen.state is GuestState.UNKNOWN:
             return (

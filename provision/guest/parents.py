@@ -5,13 +5,30 @@ pyinfra connects all hosts at once, knows nothing of hosts behind hosts, and kee
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
+import gevent
 from gevent.event import Event
 from gevent.lock import BoundedSemaphore
-from pyinfra.api.exceptions import ConnectError
+from pyinfra.api.exceptions import ConnectError, PyinfraError
 from pyinfra.api.host import Host
 from pyinfra.api.state import BaseStateCallback, State
+
+
+@dataclass
+class _Attempt:
+    """One attempt to connect. An exception that pyinfra does not expect ends its greenlet without a word."""
+
+    greenlet: Any
+    ended: Event = field(default_factory=Event)
+
+    def wait(self) -> str | None:
+        """Until it ended; the reason when it ended without a word."""
+        while not self.ended.wait(0.2):
+            if getattr(self.greenlet, "dead", False):
+                return str(getattr(self.greenlet, "exception", None) or "the attempt was given up")
+        return None
 
 
 class Parents(BaseStateCallback):
@@ -19,24 +36,20 @@ class Parents(BaseStateCallback):
 
     def __init__(self, state: State) -> None:
         self._state = state
-        self._attempts: dict[Host, Event] = {}
+        self._attempts: dict[Host, _Attempt] = {}
         self._errors: dict[Host, str] = {}
         self._one_at_a_time = BoundedSemaphore()
 
     def host_before_connect(self, state: State, host: Host) -> None:  # type: ignore[override]
-        self._attempts[host] = Event()
+        self._errors.pop(host, None)
+        self._attempts[host] = _Attempt(gevent.getcurrent())
 
     def host_connect(self, state: State, host: Host) -> None:  # type: ignore[override]
-        self._errors.pop(host, None)
-        self._ended(host)
+        self._attempts[host].ended.set()
 
     def host_connect_error(self, state: State, host: Host, error: Any) -> None:  # type: ignore[override]
         self._errors[host] = str(error)
-        self._ended(host)
-
-    def _ended(self, host: Host) -> None:
-        if host in self._attempts:
-            self._attempts[host].set()
+        self._attempts[host].ended.set()
 
     def connect(self, parent: Host, guest: Host) -> None:
         """Have the machine connected. Raises ConnectError with the machine's own reason.
@@ -47,14 +60,15 @@ class Parents(BaseStateCallback):
         no step runs on it.
         """
         if self._state.is_host_in_limit(parent):
+            gevent.sleep(0)  # its attempt may be next in the queue
             if parent in self._attempts and not parent.connected:
-                self._attempts[parent].wait()
+                reason = self._attempts[parent].wait()
+                if reason:
+                    self._errors[parent] = reason
         else:
             with self._one_at_a_time:
-                if not parent.connected and parent not in self._errors:
-                    parent.connect(
-                        reason=f"for {guest.name}, itself left out by the limit", show_errors=False
-                    )
+                if parent not in self._errors:
+                    self._try(parent, f"for {guest.name}, itself left out by the limit")
         if parent in self._errors and not parent.connected:
             raise ConnectError(f"its machine {parent.name} cannot be reached: {self._errors[parent]}")
 
@@ -63,13 +77,17 @@ class Parents(BaseStateCallback):
         if parent in self._state.failed_hosts:
             reason = self._errors.get(parent) or self._failed_step(parent)
             return f"its machine {parent.name} failed" + (f": {reason}" if reason else "")
+        # After a reboot the machine is not connected; pyinfra's own facts connect again in this way too.
+        self._try(parent)
         if not parent.connected:
-            # A machine that just rebooted: pyinfra's own facts connect again in this way too.
-            parent.connect(show_errors=False)
-        if not parent.connected:
-            reason = self._errors.get(parent, "it was never connected")
-            return f"its machine {parent.name} cannot be reached: {reason}"
+            return f"its machine {parent.name} cannot be reached: {self._errors.get(parent, 'no reason is known')}"
         return None
+
+    def _try(self, parent: Host, reason: str | None = None) -> None:
+        try:
+            parent.connect(reason=reason, show_errors=False)
+        except PyinfraError as error:
+            self._errors[parent] = str(error)
 
     def _failed_step(self, parent: Host) -> str:
         """The operation that failed there, and the last thing it said."""

@@ -81,6 +81,7 @@ def _gpus(machine: Machine, snapshot: Snapshot, refusals: list[Refusal], notes: 
         notes.append("no PCI bus to read, and no GPU wanted")
         return
     there = {function.bdf: function for function in functions if function.is_gpu}
+    models = view.models(snapshot)
     if machine.gpu_count is not None and machine.gpu_count != len(there):
         refusals.append(
             Refusal(
@@ -113,6 +114,16 @@ def _gpus(machine: Machine, snapshot: Snapshot, refusals: list[Refusal], notes: 
                     "bindings are left as they are",
                     f"bind it to nvidia (it must not be in use by a virtual machine): "
                     f"lspci -Dnnk -s {gpu.bdf}",
+                )
+            )
+        named = models.get(Bdf.parse(gpu.bdf))
+        if named is not None and gpu.model.lower() not in named.lower():
+            refusals.append(
+                Refusal(
+                    f"machine.gpus[{index}].model",
+                    f"{gpu.bdf} is a {named}, the inventory says {gpu.model}",
+                    "what was measured on one kind of GPU says nothing about another",
+                    _CHECK,
                 )
             )
     spare = len(there) - sum(Bdf.parse(gpu.bdf) in there for gpu in machine.gpus)

@@ -53,7 +53,7 @@ def dump(changes: tuple[Change, ...]) -> str:
 
 
 def undo_script(changes: tuple[Change, ...]) -> str:
-    return render("undo.sh.j2", changes=tuple(reversed(changes)))
+    return render("undo.sh.j2", changes=tuple(reversed(changes)), quote=shlex.quote)
 
 
 def with_change(changes: tuple[Change, ...], new: Change) -> tuple[Change, ...]:

@@ -126,6 +126,17 @@ def minors(snapshot: Snapshot) -> dict[Bdf, int]:
     return found
 
 
+def models(snapshot: Snapshot) -> dict[Bdf, str]:
+    """What the driver calls each GPU that it has, by address (the line ``Model:`` of .../gpus/*/information)."""
+    found = {}
+    for path in snapshot.paths("file"):
+        match = re.fullmatch(r"/proc/driver/nvidia/gpus/([^/]+)/information", path)
+        model = re.search(r"^Model:\s*(\S.*?)\s*$", snapshot.text(path) or "", re.MULTILINE) if match else None
+        if match and model:
+            found[Bdf.parse(match[1])] = model[1]
+    return found
+
+
 def majors(snapshot: Snapshot) -> dict[str, int]:
     """Character device majors by name, from /proc/devices; the block section is left out."""
     text = (snapshot.text("/proc/devices") or "").split("Block devices:")[0]

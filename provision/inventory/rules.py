@@ -20,6 +20,9 @@ Wrong = Iterator[tuple[Where, str]]
 GLIBC = {"bookworm": (2, 36), "trixie": (2, 41)}
 """glibc of the guest suites (Debian: libc6 2.36-9 and 2.41-12)."""
 
+PYTHON = {"bookworm": "3.11", "trixie": "3.13"}
+"""Python of the guest suites (Debian: python3 3.11.2 and 3.13.5)."""
+
 
 def of_machine(machine: Machine) -> Wrong:
     """Everything that can be known of one machine without looking at anything."""
@@ -126,6 +129,12 @@ def _fits_guest(guest: Guest, engine: Engine, flags: tuple[str, ...]) -> Wrong:
         yield (
             ("engine", "version"),
             f"{engine.kind} {engine.version} needs glibc {need}, and suite={guest.suite!r} has {has}",
+        )
+    if engine.python != PYTHON[guest.suite]:
+        yield (
+            ("engine", "python"),
+            f"{engine.python!r}: the environment is built with the guest's own Python, and "
+            f"suite={guest.suite!r} has {PYTHON[guest.suite]}",
         )
     if release.cuda and not guest.gpus:
         yield (

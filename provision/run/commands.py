@@ -78,11 +78,12 @@ def _plan(
     if sysroot is not None:
         from provision.run.recorded import plan_recorded
 
-        plans = plan_recorded(loaded, limit, wanted, sysroot)
+        plans, commands = plan_recorded(loaded, limit, wanted, sysroot), 0
     else:
         with _connected(loaded, limit, wanted, f"plan {inventory}") as run:
-            plans = run.plans()
-    return Answer(_shown(plans, as_json), {"machines": [plan.as_dict() for plan in plans]})
+            plans, commands = run.plans(), run.remote_commands()
+    machines = [plan.as_dict() for plan in plans]
+    return Answer(_shown(plans, as_json), {"machines": machines, "remote_commands": commands})
 
 
 def _shown(plans: Sequence[Plan], as_json: bool) -> int:

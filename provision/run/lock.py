@@ -29,7 +29,7 @@ BUSY_SECONDS = 3600
 _HOLD = f"""
 umask 077; mkdir -p {FOLDER} || exit 1
 exec 8>>{FOLDER}/lock
-if ! flock -n 8; then cat {FOLDER}/lock; exit 75; fi
+if ! flock -n 8; then printf 'locked %s\\n' "$(cat {FOLDER}/lock)"; exit 75; fi
 printf '%s\\n' {{owner}} >{FOLDER}/lock
 echo held
 exec cat >/dev/null
@@ -90,11 +90,13 @@ def take(host: Any, owner: Owner, say: Callable[[str], None]) -> MachineLock:
     BUSY_SECONDS; RunError when the lock cannot be taken at all.
     """
     held = transport.hold(host, _HOLD.format(owner=shlex.quote(owner.line())), timeout=60)
-    if held.exited is not None or held.first_line != b"held":
-        text = held.exited.text if held.exited else (held.first_line or b"").decode(errors="replace")
-        if held.exited is not None and held.exited.rc == 75:
-            raise Locked(f"{host.name} is locked by {describe(text)}. Wait for it to end, then run again")
-        why = held.exited.error_text if held.exited else text
+    said = (held.first_line or b"").decode(errors="replace")
+    if said.startswith("locked"):
+        held.release()
+        owner_line = said.removeprefix("locked").strip()
+        raise Locked(f"{host.name} is locked by {describe(owner_line)}. Wait for it to end, then run again")
+    if said != "held":
+        why = held.exited.error_text if held.exited else said
         raise RunError(f"{host.name}: the lock {FOLDER}/lock could not be taken: {why}")
     if not transport.run(host, _TRY).ok:
         say(f"{host.name}: a command of an earlier run still works there; waiting for it to end")

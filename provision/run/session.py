@@ -49,12 +49,13 @@ class Session:
         self.changed: list[Item] = []
         self._journal: Journal | None = None
         self._locks: dict[str, lock.MachineLock] = {}
+        self._lost: dict[str, RunError] = {}
         self._observed: dict[str, Observed] = {}
         self._wanted: dict[str, Wanted] = {}
         self._shown: dict[str, frozenset[str]] = {}
         # A machine and its guests are worked on by several greenlets at once; one of them looks, the others wait.
         self._one_at_a_time: dict[str, RLock] = defaultdict(RLock)
-        state.add_callback_handler(_Operations(self))
+        state.add_callback_handler(_Operations(self))  # type: ignore[no-untyped-call]
 
     @classmethod
     def of(cls, state: State) -> Session:
@@ -147,8 +148,15 @@ class Session:
         with self._one_at_a_time[machine.name]:
             if machine.name in self._locks:
                 return
+            if machine.name in self._lost:
+                raise self._lost[machine.name]
             owner = lock.Owner.here(self.id, self.reason)
-            self._locks[machine.name] = lock.take(self.host(machine.host_name), owner, self.say)
+            try:
+                self._locks[machine.name] = lock.take(self.host(machine.host_name), owner, self.say)
+            except RunError as error:
+                # The machine and its guests ask for one lock: the answer to one is the answer to all.
+                self._lost[machine.name] = error
+                raise
             self.journal.write("locked", machine=machine.name, owner=owner.owner)
             self.new_epoch(machine)
 

@@ -98,3 +98,24 @@ def machine(request: pytest.FixtureRequest, container: Container) -> Machine:
     ssh = request.getfixturevalue("sshd").ssh() if request.param == "ssh" else None
     absent = container.spec("nowhere").model_copy(update={"id": f"{container.name}-absent"})
     return Machine(name="box", ssh=ssh, guests=(container.spec(), absent))
+
+
+@pytest.fixture(scope="module")
+def alone() -> Iterator[None]:
+    """The machine has one lock for all changing runs; two test sessions would meet there."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / ".chain").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("operator")
+
+
+@pytest.fixture
+def one_operator(home: Path, own_home: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tests of a module are one operator: runs and caches are shared."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(home / "state"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(home / "cache"))

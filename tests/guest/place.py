@@ -52,10 +52,13 @@ metal, guests = machine.pyinfra_groups()
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
+    """Below the range that outgoing connections take theirs from: one of those would keep a service from binding."""
+    start = 18600 + os.getpid() % 900
+    for port in range(start, start + 100):
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)):
+                return port
+    raise AssertionError("no free port")
 
 
 @dataclass
@@ -109,7 +112,13 @@ class Place:
 
     def run(self, *words: str, timeout: float = 300) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            words, cwd=ROOT, capture_output=True, text=True, timeout=timeout, stdin=subprocess.DEVNULL, check=False
+            words,
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            stdin=subprocess.DEVNULL,
+            check=False,
         )
 
     def apply(self, *words: str) -> subprocess.CompletedProcess[str]:
@@ -144,7 +153,9 @@ class Place:
                 except ValueError:
                     continue
 
-    def wait_for(self, wanted: Callable[[dict[str, Any]], bool], process: subprocess.Popen[str], count: int) -> bool:
+    def wait_for(
+        self, wanted: Callable[[dict[str, Any]], bool], process: subprocess.Popen[str], count: int
+    ) -> bool:
         """Until the ``count``-th event that is wanted is on disk; False when the process ended before."""
         until = time.monotonic() + 240
         while time.monotonic() < until:
@@ -173,7 +184,9 @@ class Place:
         return text
 
     def main_pid(self) -> str:
-        return self.container.attach("systemctl", "show", "-p", "MainPID", "--value", "kpro-tiny.service").strip()
+        return self.container.attach(
+            "systemctl", "show", "-p", "MainPID", "--value", "kpro-tiny.service"
+        ).strip()
 
     def digests(self) -> dict[str, str]:
         """Everything of ours in the container, by content; what holds a time of its own is left out."""

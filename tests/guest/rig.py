@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from gevent import sleep, subprocess
+from gevent import Timeout, sleep, subprocess
 from pyinfra.api.config import Config
 from pyinfra.api.connect import connect_all, disconnect_all
 from pyinfra.api.host import Host
@@ -129,8 +129,12 @@ class Sshd:
 
     def stop(self) -> None:
         """End the listener and every connection that it serves."""
+        if not (self.folder / "pid").exists():
+            return
         listener = self.pid
-        serving = [int(pid) for pid in sh("ps", "-o", "pid=", "--ppid", str(listener)).stdout.split()]
+        serving = [
+            int(pid) for pid in sh("ps", "-o", "pid=", "--ppid", str(listener), check=False).stdout.split()
+        ]
         for pid in (listener, *serving):
             try:
                 os.kill(pid, signal.SIGTERM)
@@ -185,26 +189,46 @@ def host(state: State, name: str) -> Host:
     return state.inventory.get_host(name)
 
 
-def controller(code: str, *arguments: str) -> subprocess.Popen[str]:
+def controller(machine: Machine, code: str, *arguments: str) -> subprocess.Popen[str]:
     """Another controller, in a process of its own and with gevent's patches, as under pyinfra's command line.
 
-    The code sees ``connected``, ``host``, ``transport`` and ``arguments``; what it prints comes unbuffered.
+    The code sees ``state`` (connected, executing), ``metal``, ``inside`` (the first guest), ``transport`` and
+    ``arguments``; what it prints comes unbuffered.
     """
-    head = f"""\
-    import pyinfra_cli, sys, time, io
-    sys.path.insert(0, {str(Path(__file__).parent)!r})
-    from rig import *
+    head = """\
+    import pyinfra_cli, io, resource, sys, time
     from provision.host import transport
-    arguments = sys.argv[1:]
+    from tests.guest.rig import *
+
+    machine, arguments = Machine.model_validate_json(sys.argv[1]), sys.argv[2:]
+    with connected(machine) as state:
+        state.is_executing = True
+        metal, inside = (host(state, name) for name in (machine.host_name, machine.guest_host_name(machine.guests[0])))
     """
     return subprocess.Popen(
-        [sys.executable, "-u", "-c", textwrap.dedent(head) + textwrap.dedent(code), *arguments],
+        [
+            sys.executable,
+            "-u",
+            "-c",
+            textwrap.dedent(head) + textwrap.indent(textwrap.dedent(code), "    "),
+            machine.model_dump_json(),
+            *arguments,
+        ],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        start_new_session=True,
+        cwd=Path(__file__).parents[2],
     )
+
+
+def said(running: subprocess.Popen[str], what: str, seconds: float = 60) -> str:
+    """The next line of a controller that begins with ``what``; fails with its errors when it ends before."""
+    with Timeout(seconds, AssertionError(f"{what!r} was not said within {seconds} s")):
+        for line in running.stdout:
+            if line.startswith(what):
+                return line.removeprefix(what).strip()
+    raise AssertionError(f"{what!r} was never said: {running.stderr.read()}")
 
 
 def eventually(true: object, what: str, seconds: float = 20) -> None:

@@ -11,34 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.guest.conftest import CACHE
 from tests.guest.place import Place
 from tests.guest.rig import LXC, Container, Sshd
 
 REMOTE_COMMANDS = 40
 
 
-@pytest.fixture(scope="module")
-def alone() -> Iterator[None]:
-    """The machine has one lock for all changing runs; two test sessions would meet there."""
-    import fcntl
-
-    CACHE.mkdir(parents=True, exist_ok=True)
-    with (CACHE / ".chain").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("chain-home")
-
-
-@pytest.fixture(autouse=True)
-def one_home(home: Path, own_home: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The tests of this module are one operator: runs and caches are shared."""
-    monkeypatch.setenv("XDG_STATE_HOME", str(home / "state"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(home / "cache"))
+pytestmark = pytest.mark.usefixtures("one_operator")
 
 
 @pytest.fixture(scope="module")
@@ -135,39 +114,33 @@ def test_looking_changes_nothing(place: Place, how: str) -> None:
     assert not {path for path in changed - noise if "/var/log/journal" not in path}
 
 
+_LOOK = """
+find /etc /var/lib/kpro /run/kpro "$1" -xdev -printf '%p\\t%s %m %U:%G %T@\\n' 2>/dev/null
+find /etc "$1/config" -xdev -type f -exec sha256sum {} + 2>/dev/null
+"""
+
+
 def _everything(place: Place) -> dict[str, str]:
     """Content of /etc and the container's configuration; size, mode and times of all files of the container and of
     kpro's own folders; the state of every unit."""
-    found: dict[str, str] = {}
     listed = subprocess.run(
-        "find /etc /var/lib/kpro /run/kpro /var/lib/lxc/$1 -xdev -printf '%p\\t%s %m %U:%G %T@ %C@\\n' 2>/dev/null; "
-        "find /etc /var/lib/lxc/$1/config -xdev -type f -exec sha256sum {} + 2>/dev/null",
-        shell=True,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
-        executable="/bin/bash",
-        env={**os.environ, "BASH_ENV": ""},
-    ) if False else subprocess.run(
-        [
-            "sh",
-            "-c",
-            "find /etc /var/lib/kpro /run/kpro \"$1\" -xdev -printf '%p\\t%s %m %U:%G %T@\\n' 2>/dev/null; "
-            'find /etc "$1/config" -xdev -type f -exec sha256sum {} + 2>/dev/null',
-            "sh",
-            str(LXC / place.container.name),
-        ],
+        ["sh", "-c", _LOOK, "sh", str(LXC / place.container.name)],
         capture_output=True,
         text=True,
         errors="replace",
         check=False,
     )
+    found: dict[str, str] = {}
     for line in listed.stdout.splitlines():
-        name, _, rest = line.partition("\t") if "\t" in line else (line[66:] + "#", "", line[:64])
-        found[name] = rest
+        name, tab, rest = line.partition("\t")
+        if tab:
+            found[name] = rest
+        else:
+            found[f"content of {line[66:]}"] = line[:64]
     units = place.container.attach("systemctl", "list-units", "--all", "--plain", "--no-legend")
-    found |= {f"unit {line.split()[0]}": " ".join(line.split()[1:4]) for line in units.splitlines() if line.split()}
+    found |= {
+        f"unit {line.split()[0]}": " ".join(line.split()[1:4]) for line in units.splitlines() if line.split()
+    }
     return found
 
 
@@ -222,7 +195,11 @@ def _mark(place: Place) -> None:
 
 def test_a_red_gate_leaves_what_runs_untouched(place: Place, tmp_path: Path) -> None:
     record = tmp_path / "record.json"
-    record.write_text(json.dumps({"binding": "13.0", "nvmlInit": {"err": 9, "cls": "NVMLError", "msg": "Driver Not Loaded"}}))
+    record.write_text(
+        json.dumps(
+            {"binding": "13.0", "nvmlInit": {"err": 9, "cls": "NVMLError", "msg": "Driver Not Loaded"}}
+        )
+    )
     pid, digests = place.main_pid(), place.digests()
     place.write(replay=str(record))
     done = place.apply()
@@ -232,8 +209,14 @@ def test_a_red_gate_leaves_what_runs_untouched(place: Place, tmp_path: Path) -> 
     assert "fix" in done.stderr
     assert place.main_pid() == pid
     assert place.answer().strip()
-    live = {path: digest for path, digest in place.digests().items() if "/staged/" not in path and "/records" not in path}
-    assert live == {path: digests[path] for path in digests if "/staged/" not in path and "/records" not in path}
+    live = {
+        path: digest
+        for path, digest in place.digests().items()
+        if "/staged/" not in path and "/records" not in path
+    }
+    assert live == {
+        path: digests[path] for path in digests if "/staged/" not in path and "/records" not in path
+    }
 
 
 def test_a_guest_alone_can_be_named(place: Place) -> None:
@@ -241,7 +224,11 @@ def test_a_guest_alone_can_be_named(place: Place) -> None:
     done = place.apply("--limit", "llm")
     assert done.returncode == 0, done.stderr
     assert place.answer().strip()
-    hosts = {event["host"] for event in place.events() if event["event"] == "operation" and event["run"] in done.stderr}
+    hosts = {
+        event["host"]
+        for event in place.events()
+        if event["event"] == "operation" and event["run"] in done.stderr
+    }
     assert hosts == {place.guest_host}
 
 

@@ -108,6 +108,17 @@ def test_output_that_is_no_text_does_not_end_the_run(inside: Host) -> None:
     assert transport.run(inside, "printf 'a\\377b\\nc'").stdout == b"a\xffb\nc"
 
 
+def test_what_pyinfra_is_asked_to_print_is_printed_with_the_host_s_name(
+    inside: Host, capsys: pytest.CaptureFixture[str]
+) -> None:
+    say(inside, "echo out; printf 'last \\377' >&2", print_output=True, print_input=True)
+    shown = capsys.readouterr().err
+    assert ">>> sh -c 'echo out;" in shown
+    assert "out" in shown
+    assert "last \\xff" in shown
+    assert inside.name in shown
+
+
 def test_a_command_that_takes_too_long_fails_as_pyinfra_expects(inside: Host) -> None:
     with pytest.raises(TimeoutError):
         say(inside, "sleep 30", _timeout=1)
@@ -277,12 +288,12 @@ def test_a_command_that_changes_holds_the_machine_busy_until_it_ended(inside: Ho
 def test_a_service_started_inside_does_not_keep_the_machine_busy(inside: Host, container: Container) -> None:
     inside.state.set_stage(StateStage.Execute)
     assert say(inside, "systemd-run --unit kpro-test-sleep sleep 60")[0]
-    assert say(inside, "setsid sleep 60 </dev/null >/dev/null 2>&1 & echo $!")[0]
+    pid = say(inside, "setsid sleep 60 </dev/null >/dev/null 2>&1 & echo $!")[1]
     try:
         assert free()
     finally:
         container.attach("systemctl", "stop", "kpro-test-sleep")
-        container.attach("pkill", "-x", "sleep")
+        container.attach("kill", pid)
 
 
 def test_a_command_waits_while_another_run_holds_the_machine_for_itself(inside: Host) -> None:

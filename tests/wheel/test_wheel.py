@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -106,3 +107,16 @@ def test_pyinfra_finds_the_guest_connector(installed: Path, tmp_path: Path) -> N
     )
     done = run(installed / "python", "-c", load, cwd=tmp_path)
     assert (done.stdout.strip(), done.stderr) == ("GuestConnector", "")
+
+
+@pytest.mark.parametrize(
+    ("inventory", "machine", "code"), [("kpro6", "kpro6", 10), ("kpro5", "kpro5-locked", 3)]
+)
+def test_a_recorded_machine_is_planned_from_anywhere(
+    repo_root: Path, installed: Path, tmp_path: Path, inventory: str, machine: str, code: int
+) -> None:
+    """The wheel's own inventories: changes are pending for the one, the other's GPUs are locked: refused."""
+    tree = repo_root / "tests/replay/machines" / machine
+    done = run(installed / "provision", "plan", inventory, "--sysroot", str(tree), "--json", cwd=tmp_path)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert json.loads(done.stdout)["schema"] == "provision/1"

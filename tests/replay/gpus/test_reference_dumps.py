@@ -21,24 +21,13 @@ def on(gpus: object, identity: str, status: str) -> dict[tuple[str, str], str]:
     return {(identity, f"gpu{gpu}"): status for gpu in gpus}
 
 
-LOST = dict.fromkeys(
-    (
-        (identity, "gpu3")
-        for identity in [
-            "gpu.identity",
-            "gpu.recovery",
-            "gpu.ecc",
-            "gpu.row_remap",
-            "gpu.pcie_width",
-            "gpu.throttle",
-            "gpu.temperature",
-            "gpu.power_limit",
-            "nvlink.state",
-            "fabric.state",
-        ]
-    ),
-    "unknown",
-)
+LOST = {
+    (identity, "gpu3"): "unknown"
+    for identity in (
+        *("gpu.identity", "gpu.recovery", "gpu.ecc", "gpu.row_remap", "gpu.pcie_width"),
+        *("gpu.throttle", "gpu.temperature", "gpu.power_limit", "nvlink.state", "fabric.state"),
+    )
+}
 
 # dump, expected GPUs, exit code, findings that are not green, checks that must pass on every other GPU
 CASES = {

@@ -227,8 +227,9 @@ def test_headers_that_drip_forever_are_cut_off() -> None:
 
     def run() -> None:
         link, _ = listener.accept()
+        end = time.monotonic() + 4
         with link:
-            while not stop.is_set():
+            while not stop.is_set() and time.monotonic() < end:
                 try:
                     link.sendall(b"x")
                 except OSError:

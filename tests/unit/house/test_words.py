@@ -13,7 +13,7 @@ import pytest
 
 PACKAGE_SOURCES = re.compile(
     r"https?://(?!127\.0\.0\.1\b)[^\s\"']+/[s]imple\b|[p]ythonhosted\.org|[d]eb\.debian\.org|[s]ecurity\.debian\.org"
-    r"|[s]napshot\.debian\.org|(?:--|[a-z]-)[i]ndex-url[ =]+\S*//|--[f]ind-links[ =]"
+    r"|[s]napshot\.debian\.org|(?:--|[a-z]-)[i]ndex-url[ =]+\S*//|--[f]ind-links[ =]\S*://"
 )
 UNFINISHED = re.compile(r"\b(?:[T]ODO|[F]IXME|[X]XX)\b")
 NOT_THE_PROJECT = re.compile(

@@ -195,8 +195,8 @@ def test_every_known_driver_belongs_to_a_known_branch_and_has_the_form_of_a_vers
         assert drivers.VERSION_FORM.fullmatch(row.version)
         assert drivers.branch_of(row.version) is not None
         assert drivers.wrong(row.version) is None
-    for row in drivers.DEBIAN:
-        assert drivers.known(row.version)
+    for carried in drivers.DEBIAN:
+        assert drivers.known(carried.version)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,10 @@ from pydantic import TypeAdapter, ValidationError
 from provision.forms import AbsolutePath, BdfText, Name, Port
 from provision.spec import Engine, Fleet, Gpu, Guest, Machine, Model, Service, Ssh
 
-NAME, PORT, BDF, PATH = (TypeAdapter(kind) for kind in (Name, Port, BdfText, AbsolutePath))
+NAME: TypeAdapter[str] = TypeAdapter(Name)
+PORT: TypeAdapter[int] = TypeAdapter(Port)
+BDF: TypeAdapter[str] = TypeAdapter(BdfText)
+PATH: TypeAdapter[str] = TypeAdapter(AbsolutePath)
 
 names = st.from_regex(r"\A[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\Z")
 
@@ -109,6 +112,15 @@ def test_a_spec_cannot_be_changed_after_it_was_judged() -> None:
         gpu.bdf = "61:00.0"  # type: ignore[misc]
 
 
+def test_a_changed_copy_is_judged_like_any_spec() -> None:
+    ssh = Ssh(host="a", port=22)
+    assert ssh.model_copy(update={"host": "b"}) == Ssh(host="b", port=22)
+    assert ssh.model_copy() == ssh
+    for wrong in ({"prt": 22}, {"port": "22"}, {"host": ""}):
+        with pytest.raises(ValidationError):
+            ssh.model_copy(update=wrong)
+
+
 def test_a_fleet_holds_at_least_one_machine() -> None:
     with pytest.raises(ValidationError):
         Fleet(machines=())
@@ -146,3 +158,7 @@ def test_a_trial_keeps_the_model_and_stays_on_loopback() -> None:
     assert trial.unit == "kpro-qwen-candidate.service"
     assert trial.candidate is None
     assert _service().trial() is None
+    longest = service.model_copy(update={"name": "a" * 53}).trial()
+    assert longest is not None
+    with pytest.raises(ValidationError, match="at most 53"):
+        service.model_copy(update={"name": "a" * 54})

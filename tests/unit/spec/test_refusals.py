@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from provision.data import engines
 from provision.inventory import InventoryRefused, load
 from provision.spec import Machine
 
@@ -88,6 +90,8 @@ def test_the_valid_inventory_is_accepted(desk: Any) -> None:
             "machine.guests[0].gpus[1]",
             "already gpus[0]",
         ),
+        (("driver=Driver(", "gpu_count=1, driver=Driver("), "machine.gpu_count", "less than the 2 GPUs"),
+        (("driver=Driver(", "gpu_count='2', driver=Driver("), "machine.gpu_count", "whole number"),
         # two services on one port, of one name
         (("port=8001", "port=8000"), f"{SECOND}.port", "8000 is already the port of services[0] (first)"),
         (('name="second"', 'name="first"'), f"{SECOND}.name", "already services[0]"),
@@ -194,6 +198,8 @@ def test_the_valid_inventory_is_accepted(desk: Any) -> None:
             "--port is written by kpro",
         ),
         # the guest must be able to run the engine
+        (('suite="bookworm"', 'suite="trixie"'), f"{FIRST}.engine.python", "suite='trixie' has 3.13"),
+        (('"0.20.1")', '"0.20.1", python="3.12")'), f"{SECOND}.engine.python", "suite='bookworm' has 3.11"),
         (
             ('gpus=["42:00.0", "61:00.0"],\n', "\n"),
             f"{FIRST}.engine.kind",
@@ -243,6 +249,38 @@ def test_a_candidate_is_held_to_the_same_rules(
     told = [reason for reason in reasons if reason.startswith(f"{FIRST}.candidate.{field}: ")]
     assert told, reasons
     assert words in told[0]
+
+
+def test_a_wheel_for_a_newer_c_library_than_the_guest_s_is_refused(
+    desk: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [replace(row, glibc=(2, 38)) if row.kind == "vllm" else row for row in engines.RELEASES]
+    assert desk.load()
+    monkeypatch.setattr(engines, "RELEASES", tuple(rows))
+    (reason,) = desk.reasons()
+    assert reason.startswith(
+        f"{SECOND}.engine.version: vllm 0.20.1 needs glibc 2.38, and suite='bookworm' has 2.36"
+    )
+
+
+def test_a_cuda_12_engine_runs_on_the_driver_that_debian_carries(desk: Any) -> None:
+    text = """
+from provision.spec import *
+machine = Machine(
+    name="node1",
+    gpus=[Gpu(bdf="42:00.0", model="RTX A6000")],
+    driver=Driver(version="550.163.01", route="debian"),
+    guests=[Guest(name="llm", backend="lxc", id="llm", gpus=["42:00.0"], services=[Service(
+        name="s",
+        engine=Engine(kind="sglang", version="0.5.10.post1"),
+        model=Model(repo="a/b", revision="1" * 40),
+    )])],
+)
+metal, guests = machine.pyinfra_groups()
+"""
+    assert load(str(desk.write(text)), **OFFLINE)
+    (reason,) = desk.reasons_of(text.replace("0.5.10.post1", "0.5.11"))
+    assert reason.startswith("machine.driver.version: 550.163.01 is older than 580.65.06")
 
 
 def test_a_candidate_takes_a_port_too(desk: Any) -> None:
@@ -304,6 +342,33 @@ def test_a_spec_kept_in_a_variable_is_found_in_its_place(desk: Any) -> None:
     (reason,) = desk.reasons_of(text)
     assert reason.startswith("machine.driver.route: 'nvdia' is unknown: did you mean 'nvidia'?")
     assert reason.endswith("(inventories/node1.py:5)")
+
+
+def test_a_changed_copy_is_told_with_its_place_too(desk: Any) -> None:
+    text = """
+from provision.spec import *
+_base = Machine(name="node1", ssh=Ssh(host="node1"))
+machine = _base.model_copy(update={"name": "node2", "reboot": "never"})
+metal, guests = machine.pyinfra_groups()
+"""
+    (reason,) = desk.reasons_of(text)
+    assert reason.startswith("machine.reboot: 'never' is unknown")
+    assert reason.endswith("(inventories/node1.py:4)")
+
+
+def test_specs_built_by_a_neighbour_are_placed_where_the_file_asks_for_them(desk: Any) -> None:
+    (desk.folder / "our_driver_pins.py").write_text(
+        "from provision.spec import *\ndef driver():\n    return Driver(version='580.159.04', route='nvdia')\n"
+    )
+    text = """
+from our_driver_pins import driver
+from provision.spec import *
+machine = Machine(name="node1", driver=driver())
+metal, guests = machine.pyinfra_groups()
+"""
+    (reason,) = desk.reasons_of(text)
+    assert reason.startswith("machine.driver.route: 'nvdia' is unknown: did you mean 'nvidia'?")
+    assert reason.endswith("(inventories/node1.py:4)")
 
 
 def test_a_machine_of_a_fleet_is_named_by_its_place(desk: Any) -> None:

@@ -71,7 +71,7 @@ def test_a_fleet_is_many_machines_of_one_kind(loaded: dict[str, Inventory]) -> N
 
 
 def _without_names(machine: Machine) -> str:
-    guest = machine.guests[0].model_copy(update={"id": "0"})
+    guest = machine.guests[0].model_copy(update={"id": "100"})
     return machine.model_copy(update={"name": "x", "ssh": None, "guests": (guest,)}).model_dump_json()
 
 

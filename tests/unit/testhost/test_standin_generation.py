@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from provision.testhost.standin.kpro_standin.engine import Engine
@@ -27,6 +27,7 @@ def speculation(acceptance: list[float]) -> Speculation:
     return Speculation("ngram", tuple(acceptance), 1.3)
 
 
+@settings(max_examples=50)
 @given(acceptance=rates, key=st.binary(max_size=20), tokens=st.integers(1, 60), free=st.booleans())
 def test_speculation_changes_the_steps_and_never_the_tokens(
     model: Model, acceptance: list[float], key: bytes, tokens: int, free: bool
@@ -38,6 +39,7 @@ def test_speculation_changes_the_steps_and_never_the_tokens(
     assert all(len(step.tokens) == 1 and step.accepted is None for step in plain.steps)
 
 
+@settings(max_examples=50)
 @given(acceptance=rates, key=st.binary(max_size=20), tokens=st.integers(1, 60))
 def test_every_drafted_step_yields_what_it_accepted_and_one_bonus_token(
     model: Model, acceptance: list[float], key: bytes, tokens: int

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
 from provision.testhost.process import Standin
+from provision.testhost.standin.kpro_standin.metrics import Metrics
 
 Read = Callable[[Standin], dict[str, float]]
 K = 4
@@ -53,10 +56,7 @@ def test_many_requests_at_once_are_counted_to_the_last_token(fast: Standin, metr
         return usage["prompt_tokens"], usage["completion_tokens"]
 
     with ThreadPoolExecutor(8) as pool:
-        answers = [pool.submit(one, number) for number in range(32)]
-        while not all(answer.done() for answer in answers):
-            assert adds_up(metrics_of(fast)), "a scrape saw half a step"
-    sent = [answer.result() for answer in answers]
+        sent = list(pool.map(one, range(32)))
     after = metrics_of(fast)
     grown = {name: value - before.get(name, 0) for name, value in after.items()}
     assert grown["vllm:prompt_tokens_total"] == sum(prompt for prompt, _ in sent)
@@ -65,6 +65,32 @@ def test_many_requests_at_once_are_counted_to_the_last_token(fast: Standin, metr
     assert grown["vllm:e2e_request_latency_seconds_count"] == 32
     assert adds_up(after)
     assert after["vllm:num_requests_running"] == after["vllm:num_requests_waiting"] == 0
+
+
+class Interrupted(Metrics):
+    """Counts a step in another thread while its series are being written out."""
+
+    thread: threading.Thread | None = None
+
+    def _counter(self, name: str, *args: Any, **options: Any) -> Iterator[str]:
+        if name == "spec_decode_num_drafts" and self.thread is None:
+            self.thread = threading.Thread(target=self.stepped, args=(3, 2, 0.01))
+            self.thread.start()
+            self.thread.join(0.05)
+        yield from super()._counter(name, *args, **options)
+
+
+def test_a_scrape_never_sees_half_a_step(parse: Callable[[str], dict[str, float]]) -> None:
+    metrics = Interrupted("tiny", K)
+    metrics.prefilled(3, 0.1, 0.1)
+    during = parse(metrics.render())
+    assert adds_up(during)
+    assert during["vllm:generation_tokens_total"] == 1
+    assert metrics.thread is not None
+    metrics.thread.join()
+    after = parse(metrics.render())
+    assert adds_up(after)
+    assert after["vllm:generation_tokens_total"] == 4
 
 
 def test_the_series_have_the_names_types_and_labels_of_vllm(fast: Standin) -> None:
@@ -125,19 +151,28 @@ def test_without_speculation_there_is_no_series_of_it(
 
 
 def test_a_request_beyond_the_slots_waits_and_is_counted_as_waiting(
-    start: Callable[..., Standin], metrics_of: Read
+    start: Callable[..., Standin],
+    until: Callable[..., None],
+    endless: Callable[..., AbstractContextManager[None]],
 ) -> None:
-    standin = start("--max-num-seqs", "1", "--tok-s", "40")
-    with ThreadPoolExecutor(2) as pool:
-        both = [pool.submit(standin.complete, max_tokens=10, ignore_eos=True) for _ in range(2)]
-        until = time.monotonic() + 5
-        while True:
-            seen = metrics_of(standin)
-            if seen["vllm:num_requests_waiting"] == seen["vllm:num_requests_running"] == 1:
-                break
-            assert time.monotonic() < until
-            time.sleep(0.01)
-        assert [future.result().status for future in both] == [200, 200]
-    seen = metrics_of(standin)
-    assert seen["vllm:num_requests_waiting"] == seen["vllm:num_requests_running"] == 0
-    assert seen["vllm:request_queue_time_seconds_sum"] >= 0.1
+    standin = start("--max-num-seqs", "1", "--tok-s", "20")
+    with ThreadPoolExecutor(1) as pool:
+        with endless(standin):
+            until(standin, num_requests_running=1, num_requests_waiting=0)
+            second = pool.submit(standin.complete, max_tokens=1)
+            until(standin, num_requests_running=1, num_requests_waiting=1)
+        assert second.result().status == 200
+    until(standin, num_requests_running=0, num_requests_waiting=0, request_queue_time_seconds_count=2)
+
+
+def test_a_waiting_client_that_leaves_is_no_longer_waited_for(
+    start: Callable[..., Standin],
+    until: Callable[..., None],
+    endless: Callable[..., AbstractContextManager[None]],
+) -> None:
+    standin = start("--max-num-seqs", "1", "--tok-s", "20")
+    with endless(standin):
+        until(standin, num_requests_running=1)
+        with endless(standin):
+            until(standin, num_requests_waiting=1)
+        until(standin, num_requests_running=1, num_requests_waiting=0)

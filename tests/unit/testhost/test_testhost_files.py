@@ -121,6 +121,9 @@ def test_the_index_speaks_html_and_json_and_knows_normalised_names(tmp_path: Pat
     (tmp_path / "secret.txt").write_text("not a wheel")
     with serve_index(tmp_path) as index:
         assert ask(index.url)[2].count(b"kpro-standin") == 2
+        html = ask(index.url + "kpro-standin/")
+        assert html[1].startswith("text/html")
+        assert f"#sha256={hashlib.sha256(path.read_bytes()).hexdigest()}".encode() in html[2]
         accept = {"Accept": "application/vnd.pypi.simple.v1+json"}
         status, kind, body = ask(index.url + "Kpro_Standin", **accept)
         (file,) = json.loads(body)["files"]
