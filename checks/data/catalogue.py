@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from checks.data.catalogue_flags import ENTRIES as FLAGS_AND_FIT
+
 
 class Entry(NamedTuple):
     """One finding id. ``example`` is a line of a report; ``source`` is where the rule comes from."""
@@ -177,3 +179,5 @@ CATALOGUE: dict[str, Entry] = {
         "virtual machines",
     ),
 }
+
+CATALOGUE |= {name: Entry(*row) for name, row in FLAGS_AND_FIT.items()}

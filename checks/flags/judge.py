@@ -126,7 +126,6 @@ def _finding(table: Table, check: str, verdict: Verdict) -> Finding:
         f"{table.shown}: " + "; ".join(shown),
         value=len(texts),
         limit=0,
-        cause=table.source or None,
         fix="; ".join(dict.fromkeys(verdict.fixes.get(name, [])[:20])) or None,
         owner="user",
     )

@@ -33,16 +33,17 @@ def explain(table: Table, name: str, words: tuple[str, ...]) -> Missing:
         until = f"{table.engine} took it until {seen[1]}" if seen else "an earlier version had it"
         own_value = re.search(r"[ =]", new) is not None
         plain_new = None if re.search(r"[<{]", new) or (own_value and len(words) > 1) else new
-        values = (
-            "" if own_value else " ".join(w for w in words[1:] if len(w) < 60 and not HIDDEN.search(name))
-        )
-        return Missing(
-            "renamed", name, f"{name} is now {new} ({until})", f"write {new} {values}".strip(), plain_new
-        )
+        wrong = _refused(table, new, words)
+        if wrong and own_value:
+            text = f"{name} became {new} ({until}), and that value is gone too: {wrong}"
+            return Missing("removed", name, text, f"drop {name}")
+        kept = not own_value and not wrong and not HIDDEN.search(name)
+        shown = [word for word in words[1:] if kept and len(word) < 60]
+        text = f"{name} is now {new} ({until})" + (f", and {wrong}" if wrong else "")
+        return Missing("renamed", name, text, " ".join(["write", new, *shown]), None if wrong else plain_new)
     if seen and _before(table, seen[1]):
-        return Missing(
-            "removed", name, f"{name} is gone since after {seen[1]}, without a successor", f"drop {name}"
-        )
+        text = f"{name} is gone without a successor; {seen[1]} was the last to take it"
+        return Missing("removed", name, text, f"drop {name}")
     if seen:
         came = f"{name} exists from {seen[0]} on"
         return Missing(
