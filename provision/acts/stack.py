@@ -30,9 +30,9 @@ env={env} marker={marker}
 fail() {{ printf '%s\\n' "$1" >&2; exit 1; }}
 [ ! -e "$marker" ] || exit 0
 for line in /proc/[0-9]*/cmdline; do
-  case $(tr '\\0' ' ' <"$line" 2>/dev/null) in *"$env/"*)
-    [ "${{line#/proc/$$/}}" != "$line" ] || fail "$env is in use by ${{line%/cmdline}} though its marker is missing" ;;
-  esac
+  if tr '\\0' '\\n' <"$line" 2>/dev/null | head -n 2 | grep -q "^$env/"; then
+    fail "$env is in use by ${{line%/cmdline}} though its marker is missing"
+  fi
 done
 # Without its marker the environment is what an interrupted build left.
 rm -rf --one-file-system -- "$env" || exit 1
@@ -80,7 +80,8 @@ def build_engine(host: Host, build: EngineBuild, say: Voice) -> None:
     source = ""
     if engine.wheels:
         _put_wheels(host, build, say)
-        source = f"--offline --no-index --find-links {shlex.quote(engine.wheel_folder)}"
+        # uv's cache goes by name and version: a wheel that was built anew under the same ones would not be noticed.
+        source = f"--no-cache --offline --no-index --find-links {shlex.quote(engine.wheel_folder)}"
     script = _ENGINE.format(
         env=shlex.quote(engine.path),
         marker=shlex.quote(engine.marker),

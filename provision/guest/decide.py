@@ -45,10 +45,9 @@ def container_plan(machine: Machine, guest: Guest, snapshot: Snapshot) -> Plan:
 
 
 def _proxmox(machine: Machine, guest: Guest, snapshot: Snapshot, state: str, where: str) -> Plan:
-    if state == "running":
-        return Plan(machine.name)
-    if state == "stopped":
-        item = Item(
+    """A Proxmox container is started; what its configuration lacks is named with the command that adds it."""
+    if state != "absent":
+        start = Item(
             Step.CONTAINER,
             "container.start",
             machine.host_name,
@@ -56,7 +55,8 @@ def _proxmox(machine: Machine, guest: Guest, snapshot: Snapshot, state: str, whe
             f"start container {guest.id}",
             guest,
         )
-        return Plan(machine.name, (item,))
+        items = (start,) if state == "stopped" else ()
+        return Plan(machine.name, items, tuple(_proxmox_lacks(guest, snapshot, where)))
     refusal = Refusal(
         where,
         f"Proxmox container {guest.id} does not exist",

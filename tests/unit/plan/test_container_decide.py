@@ -1,0 +1,159 @@
+"""Step 6: a container is made, started or left alone, by what is positively known of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from provision.guest.decide import Container, container_plan
+from provision.plan import Plan, Step
+from provision.spec import Guest, Machine, Mount
+from tests.unit.plan.seen import Seen
+
+
+def kinds(plan: Plan) -> list[str]:
+    return [item.kind for item in plan.items]
+
+
+def config_of(machine: Machine, host: Seen) -> str:
+    payload = container_plan(machine, machine.guests[0], host.snapshot).items[0].payload
+    assert isinstance(payload, Container)
+    return payload.config
+
+
+def exists(host: Seen, config: str, state: str = "RUNNING") -> Seen:
+    return host.cmd("lxc-ls", "c1 other\n").cmd("lxc-info-c1", f"{state}\n").cmd("lxc-config-c1", config)
+
+
+def plan(machine: Machine, host: Seen) -> Plan:
+    return container_plan(machine, machine.guests[0], host.snapshot)
+
+
+def test_an_absent_container_is_created_and_started(machine: Machine, host: Seen) -> None:
+    assert kinds(plan(machine, host)) == ["container.create", "container.start"]
+
+
+def test_its_configuration_names_the_node_of_its_gpu_by_the_minor_it_has(
+    machine: Machine, host: Seen
+) -> None:
+    config = config_of(machine, host)
+    assert "lxc.mount.entry = /dev/nvidia3 dev/nvidia3 none bind,create=file" in config
+    assert "lxc.cgroup2.devices.allow = c 195:* rwm" in config
+    assert "lxc.cgroup2.devices.allow = c 508:* rwm" in config
+    assert "lxc.prlimit.memlock = unlimited" in config
+
+
+def test_a_running_one_with_its_configuration_is_left_alone(machine: Machine, host: Seen) -> None:
+    exists(host, config_of(machine, host))
+    assert plan(machine, host) == Plan("box")
+
+
+def test_a_stopped_one_is_started(machine: Machine, host: Seen) -> None:
+    exists(host, config_of(machine, host), "STOPPED")
+    assert kinds(plan(machine, host)) == ["container.start"]
+
+
+def test_a_changed_configuration_restarts_a_running_one_only_in_activate(
+    machine: Machine, host: Seen
+) -> None:
+    exists(host, config_of(machine, host) + "lxc.environment = X=1\n")
+    found = plan(machine, host)
+    assert kinds(found) == ["container.configure", "container.restart"]
+    assert found.items[1].step is Step.SERVICE
+
+
+def test_a_configuration_that_was_written_but_not_started_with_is_still_to_be_applied(
+    machine: Machine, host: Seen
+) -> None:
+    exists(host, config_of(machine, host)).put("file", "/run/kpro/guests/c1", "0" * 64 + "\n")
+    assert kinds(plan(machine, host)) == ["container.restart"]
+
+
+def test_a_container_of_somebody_else_is_refused(machine: Machine, host: Seen) -> None:
+    exists(host, "lxc.uts.name = c1\n")
+    found = plan(machine, host)
+    assert found.items == ()
+    assert "was not made for box/llm" in found.refusals[0].seen
+
+
+@pytest.mark.parametrize("state", ["FROZEN", "STARTING", ""])
+def test_an_unknown_state_is_never_taken_for_absent(machine: Machine, host: Seen, state: str) -> None:
+    exists(host, "x", state)
+    found = plan(machine, host)
+    assert found.items == ()
+    assert found.refusals
+
+
+def test_a_failing_lxc_ls_is_never_taken_for_absent(machine: Machine, host: Seen) -> None:
+    found = plan(machine, host.cmd("lxc-ls", "cannot open /var/lib/lxc", 1))
+    assert found.items == ()
+    assert "lxc-ls ended with 1" in found.refusals[0].seen
+
+
+def test_a_gpu_without_a_device_node_is_refused(machine: Machine, host: Seen) -> None:
+    del host.sections["file", "/proc/driver/nvidia/gpus/0000:42:00.0/information"]
+    assert "has no entry in /proc/driver/nvidia/gpus" in str(plan(machine, host).refusals)
+
+
+def test_without_apparmor_no_profile_is_asked_for(machine: Machine, host: Seen) -> None:
+    assert "lxc.apparmor.profile = unconfined" in config_of(machine, host)
+    host.put("file", "/sys/module/apparmor/parameters/enabled", "Y\n")
+    assert "lxc.apparmor.profile = generated" in config_of(machine, host)
+
+
+def test_the_mark_of_a_test_host_goes_into_its_guests_and_no_other(machine: Machine, host: Seen) -> None:
+    assert "test-host" not in config_of(machine, host)
+    host.put("stat", "/etc/kpro/test-host", "444 0 0 52 regular file\n")
+    host.put("file", "/etc/kpro/test-host", "kpro-test-host 6f1d7a52-8a3c-4b5e-9f20-0d2f8f3b1c11\n")
+    assert "/etc/kpro/test-host etc/kpro/test-host none bind,ro" in config_of(machine, host)
+
+
+@pytest.fixture
+def proxmox(machine: Machine) -> Machine:
+    guest = Guest(
+        name="llm",
+        backend="pct",
+        id=105,
+        gpus=["42:00.0"],
+        mounts=[Mount(source="/tank/models", target="/srv/models")],
+    )
+    return machine.model_copy(update={"guests": (guest,)})
+
+
+CONF = """arch: amd64
+dev0: /dev/nvidia3,mode=0666
+dev1: /dev/nvidiactl,mode=0666
+dev2: path=/dev/nvidia-uvm,mode=0666
+dev3: /dev/nvidia-uvm-tools,mode=0666
+mp0: /tank/models,mp=/srv/models,ro=1
+"""
+
+
+def pct(host: Seen, status: str, conf: str | None, code: int = 0) -> Seen:
+    return host.cmd("pct-status-105", status, code).put("file", "/etc/pve/lxc/105.conf", conf)
+
+
+def test_a_proxmox_container_that_has_all_is_left_alone_or_started(proxmox: Machine, host: Seen) -> None:
+    assert plan(proxmox, pct(host, "status: running\n", CONF)) == Plan("box")
+    assert kinds(plan(proxmox, pct(host, "status: stopped\n", CONF))) == ["container.start"]
+
+
+def test_what_a_proxmox_container_lacks_is_named_with_the_command(proxmox: Machine, host: Seen) -> None:
+    lacking = CONF.replace("dev0: /dev/nvidia3,mode=0666\n", "").replace("mp0: ", "#mp0: /elsewhere\n#")
+    (refusal,) = plan(
+        proxmox, pct(host, "status: running\n", lacking.replace("/tank/models,", "/x,"))
+    ).refusals
+    assert "-dev0 /dev/nvidia3,mode=0666" in refusal.next_step
+    assert "-mp0 /tank/models,mp=/srv/models,ro=1" in refusal.next_step
+
+
+def test_lines_of_a_snapshot_do_not_count(proxmox: Machine, host: Seen) -> None:
+    (refusal,) = plan(proxmox, pct(host, "status: running\n", "arch: amd64\n[before]\n" + CONF)).refusals
+    assert "/dev/nvidia3" in refusal.seen
+
+
+def test_an_absent_proxmox_container_is_positively_known(proxmox: Machine, host: Seen) -> None:
+    text = "Configuration file 'nodes/kpro5/lxc/105.conf' does not exist\n"
+    (refusal,) = plan(proxmox, pct(host, text, None, 2)).refusals
+    assert refusal.next_step.startswith("pct create 105")
+    (refusal,) = plan(proxmox, pct(host, "unable to open database\n", None, 255)).refusals
+    assert "unknown state" in refusal.why

@@ -1,0 +1,159 @@
+"""Steps 1-5: what a host must be before anything is done on it."""
+
+from __future__ import annotations
+
+import pytest
+
+from provision.host import view
+from provision.host.decide import host_plan
+from provision.plan import Plan
+from provision.spec import Gpu, Machine, Mount
+from tests.unit.plan.seen import Seen
+
+NO_GPU = "machine.gpus[0].bdf"
+
+
+def refused(plan: Plan) -> dict[str, str]:
+    return {refusal.where: refusal.seen for refusal in plan.refusals}
+
+
+def test_a_host_as_the_inventory_says_it_is_passes(machine: Machine, host: Seen) -> None:
+    plan = host_plan(machine, host.snapshot)
+    assert plan.refusals == ()
+    assert plan.items == ()
+
+
+def test_a_connection_that_is_not_root_is_refused(machine: Machine, host: Seen) -> None:
+    assert "user id 1000" in refused(host_plan(machine, host.cmd("id-u", "1000\n").snapshot))["machine box"]
+
+
+def test_a_gpu_that_is_not_there_is_refused_with_the_path_of_the_field(machine: Machine, host: Seen) -> None:
+    wrong = machine.model_copy(update={"gpus": (Gpu(bdf="61:00.0", model="RTX A6000"),), "guests": ()})
+    seen = refused(host_plan(wrong, host.snapshot))[NO_GPU]
+    assert "0000:61:00.0" in seen
+    assert "0000:42:00.0" in seen
+
+
+def test_a_count_that_differs_is_refused(machine: Machine, host: Seen) -> None:
+    host.gpu("0000:61:00.0")
+    assert (
+        "says 1 NVIDIA GPUs, the machine has 2"
+        in refused(host_plan(machine, host.snapshot))["machine.gpu_count"]
+    )
+
+
+def test_an_audio_function_or_nvswitch_is_no_gpu(machine: Machine, host: Seen) -> None:
+    host.put(
+        "pci", "0000:42:00.1", "vendor=0x10de\ndevice=0x1aef\nclass=0x040300\ndriver=\ngroup=1\noverride=\n"
+    )
+    host.put(
+        "pci", "0000:83:00.0", "vendor=0x10de\ndevice=0x22a3\nclass=0x068000\ndriver=\ngroup=2\noverride=\n"
+    )
+    assert host_plan(machine, host.snapshot).refusals == ()
+
+
+def test_another_model_at_the_address_is_refused(machine: Machine, host: Seen) -> None:
+    host.put(
+        "file",
+        "/proc/driver/nvidia/gpus/0000:42:00.0/information",
+        "Model: NVIDIA RTX A5000\nDevice Minor: 0\n",
+    )
+    assert "is a NVIDIA RTX A5000" in refused(host_plan(machine, host.snapshot))["machine.gpus[0].model"]
+
+
+@pytest.mark.parametrize("driver", ["vfio-pci", "nouveau", ""])
+def test_a_gpu_on_another_driver_is_refused_and_left_alone(machine: Machine, host: Seen, driver: str) -> None:
+    plan = host_plan(machine, host.gpu("0000:42:00.0", driver=driver).snapshot)
+    assert (driver or "no driver") in refused(plan)[NO_GPU]
+    assert plan.items == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        (None, "no NVIDIA module is loaded"),
+        ("NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.159.04  Wed\n", "580.159.04 (proprietary)"),
+        (
+            "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  565.57.01  Release Build\n",
+            "565.57.01 (open)",
+        ),
+        ("NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.78  Sun\n", "550.78 (proprietary)"),
+    ],
+)
+def test_another_driver_than_pinned_is_refused(
+    machine: Machine, host: Seen, text: str | None, seen: str
+) -> None:
+    host.put("file", "/proc/driver/nvidia/version", text)
+    assert seen in refused(host_plan(machine, host.snapshot))["machine.driver"]
+
+
+def test_all_reasons_come_at_once(machine: Machine, host: Seen) -> None:
+    host.cmd("id-u", "1000\n").gpu("0000:42:00.0", driver="vfio-pci").put(
+        "file", "/proc/driver/nvidia/version", None
+    )
+    host.tools("mmdebstrap", there=False)
+    assert len(host_plan(machine, host.snapshot).refusals) == 4
+
+
+def test_a_missing_tool_is_named_with_the_command_that_brings_it(machine: Machine, host: Seen) -> None:
+    host.tools("lxc-attach", "mmdebstrap", there=False)
+    (refusal,) = host_plan(machine, host.snapshot).refusals
+    assert "lxc-attach" in refusal.seen
+    assert refusal.next_step == "apt-get install lxc mmdebstrap"
+
+
+def test_what_cannot_be_looked_at_is_refused_not_taken_for_absent(machine: Machine, host: Seen) -> None:
+    host.put("pci", "/sys/bus/pci/devices", None, "cannot be read")
+    assert "cannot be read" in str(refused(host_plan(machine, host.snapshot)))
+
+
+def test_no_pci_bus_is_fine_where_no_gpu_is_wanted(machine: Machine, host: Seen) -> None:
+    host.put("pci", "/sys/bus/pci/devices", None)
+    without = machine.model_copy(update={"gpus": (), "guests": (), "driver": None, "gpu_count": None})
+    assert host_plan(without, host.snapshot).refusals == ()
+
+
+def test_a_mount_that_is_no_folder_is_refused(machine: Machine, host: Seen) -> None:
+    guest = machine.guests[0].model_copy(update={"mounts": (Mount(source="/tank", target="/srv/models"),)})
+    mounted = machine.model_copy(update={"guests": (guest,)})
+    host.put("stat", "/tank", "755 0 0 3 directory\n")
+    assert host_plan(mounted, host.snapshot).refusals == ()
+    for status in (None, "644 0 0 3 regular file\n"):
+        plan = host_plan(mounted, host.put("stat", "/tank", status).snapshot)
+        assert "machine.guests[0].mounts[0].source" in refused(plan)
+
+
+def test_the_minor_is_read_and_never_counted(host: Seen) -> None:
+    assert {str(bdf): minor for bdf, minor in view.minors(host.snapshot).items()} == {"0000:42:00.0": 3}
+
+
+def test_majors_come_from_the_character_section_alone(host: Seen) -> None:
+    assert view.majors(host.snapshot) == {"nvidia": 195, "nvidia-uvm": 508}
+
+
+def test_only_listening_sockets_count(host: Seen) -> None:
+    head = "  sl  local_address rem_address   st\n"
+    host.put(
+        "file",
+        "/proc/net/tcp",
+        head + "   0: 0100007F:1F90 00000000:0000 0A\n   1: 0100007F:1F91 0100007F:2 01\n",
+    )
+    host.put("file", "/proc/net/tcp6", head + "   0: 00000000000000000000000000000000:0016 0:0000 0A\n")
+    assert view.listeners(host.snapshot) == {8080, 22}
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "is_one"),
+    [
+        ("444 0 0 50 regular file", "kpro-test-host 6f1d7a52-8a3c-4b5e-9f20-0d2f8f3b1c11\n", True),
+        ("644 0 0 50 regular file", "kpro-test-host 6f1d7a52-8a3c-4b5e-9f20-0d2f8f3b1c11\n", False),
+        ("444 1000 0 50 regular file", "kpro-test-host 6f1d7a52-8a3c-4b5e-9f20-0d2f8f3b1c11\n", False),
+        ("444 0 0 50 regular file", "test\n", False),
+        (None, None, False),
+    ],
+)
+def test_only_a_well_made_mark_makes_a_test_host(
+    host: Seen, status: str | None, text: str | None, is_one: bool
+) -> None:
+    host.put("stat", "/etc/kpro/test-host", status).put("file", "/etc/kpro/test-host", text)
+    assert view.is_test_host(host.snapshot) is is_one

@@ -1,0 +1,163 @@
+"""Steps 8-10: what a service lacks, one spoilt thing at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from provision.plan import Plan
+from provision.spec import Machine
+from provision.stack.decide import Shipped, stack_plan
+from provision.stack.desired import PYZ, DesiredService, desired_service, sha256
+from tests.unit.plan.seen import Seen
+
+Decide = Callable[[Seen | None], Plan]
+
+
+@pytest.fixture
+def decide(machine: Machine, desired: DesiredService, host: Seen, shipped: tuple[Shipped, Shipped]) -> Decide:
+    def plan(inside: Seen | None) -> Plan:
+        seen = inside.snapshot if inside is not None else None
+        return stack_plan(machine, machine.guests[0], [desired], host.snapshot, seen, *shipped)
+
+    return plan
+
+
+def kinds(plan: Plan) -> list[str]:
+    return [item.kind for item in plan.items]
+
+
+def test_a_bare_guest_gets_everything_in_the_order_of_the_steps(decide: Decide) -> None:
+    assert kinds(decide(None)) == [
+        "stack.base",
+        "stack.provcheck",
+        "stack.uv",
+        "stack.engine",
+        "stack.model",
+        "stack.stage",
+        "service.cutover",
+    ]
+
+
+def test_a_guest_with_all_in_place_gets_nothing(decide: Decide, inside: Seen) -> None:
+    assert decide(inside) == Plan("box")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "expected"),
+    [
+        (lambda seen, want: seen.put("sha", PYZ, "c" * 64), ["stack.provcheck"]),
+        (lambda seen, want: seen.put("file", want.engine.marker, None), ["stack.engine"]),
+        (lambda seen, want: seen.put("file", want.engine.marker, "{cut"), ["stack.engine"]),
+        (lambda seen, want: seen.put("stat", "/var/lib/kpro/good", None), ["stack.base"]),
+        (lambda seen, want: seen.put("sha", want.staged_unit, "d" * 64), ["stack.stage"]),
+        (lambda seen, want: seen.put("sha", want.unit_path, "d" * 64), ["service.cutover"]),
+        (lambda seen, want: seen.put("sha", want.environment_path, None), ["service.cutover"]),
+        (lambda seen, want: seen.put("file", want.good_path, None), ["service.cutover"]),
+        (lambda seen, want: seen.cmd("running-tiny", "0" * 64), ["service.cutover"]),
+        (
+            lambda seen, want: seen.cmd("unit-tiny", "ActiveState=failed\nUnitFileState=enabled\n"),
+            ["service.cutover"],
+        ),
+        (
+            lambda seen, want: seen.cmd("unit-tiny", "ActiveState=active\nUnitFileState=disabled\n"),
+            ["service.cutover"],
+        ),
+    ],
+)
+def test_one_thing_amiss_is_one_thing_to_do(
+    decide: Decide,
+    inside: Seen,
+    desired: DesiredService,
+    spoil: Callable[[Seen, DesiredService], Seen],
+    expected: list[str],
+) -> None:
+    assert kinds(decide(spoil(inside, desired))) == expected
+
+
+def test_a_model_that_is_not_there_is_put(decide: Decide, inside: Seen, desired: DesiredService) -> None:
+    inside.put("file", desired.models[0].manifest_path, None)
+    assert kinds(decide(inside)) == ["stack.model"]
+
+
+def test_other_contents_under_the_same_revision_are_refused(
+    decide: Decide, inside: Seen, desired: DesiredService
+) -> None:
+    plan = decide(inside.put("file", desired.models[0].manifest_path, "{}\n"))
+    assert plan.items == ()
+    assert plan.refusals[0].where == "machine.guests[0].services[0].model"
+
+
+def test_a_taken_uid_is_refused(decide: Decide, inside: Seen) -> None:
+    plan = decide(
+        inside.cmd("uid-kpro", "id: no such user\n", 1).cmd("uid-8100", "bob:x:8100:8100::/:/bin/sh\n")
+    )
+    assert "uid 8100 is bob" in plan.refusals[0].seen
+
+
+def test_a_guest_without_python_is_refused_with_the_command(decide: Decide, inside: Seen) -> None:
+    plan = decide(inside.tools("python3", there=False))
+    assert plan.refusals[0].next_step.endswith("apt-get install python3")
+
+
+LISTEN = "  sl  local_address rem_address   st\n   0: 0100007F:4A37 00000000:0000 0A\n"
+"""0x4A37 is 18999."""
+
+
+def test_a_port_that_something_else_listens_on_is_refused(decide: Decide, inside: Seen, host: Seen) -> None:
+    stopped = "ActiveState=inactive\nUnitFileState=enabled\n"
+    inside.cmd("unit-tiny", stopped).put("file", "/proc/net/tcp", LISTEN)
+    assert decide(inside).refusals[0].where.endswith(".port")
+    host.put("file", "/proc/net/tcp", LISTEN)
+    assert decide(None).refusals[0].where.endswith(".port")
+
+
+def test_the_port_that_the_service_itself_listens_on_is_fine(decide: Decide, inside: Seen) -> None:
+    assert decide(inside.put("file", "/proc/net/tcp", LISTEN)) == Plan("box")
+
+
+def test_an_unreadable_guest_is_refused(decide: Decide, inside: Seen) -> None:
+    plan = decide(inside.put("sha", PYZ, None, "cannot be read"))
+    assert "never taken for absent" in plan.refusals[0].why
+
+
+def test_whatever_makes_the_service_another_one_changes_its_digest(machine: Machine, tmp_path: Path) -> None:
+    guest = machine.guests[0]
+    service = guest.services[0]
+    key = tmp_path / "key"
+    key.write_text("s3cret\n")
+    key.chmod(0o600)
+    variants = [
+        service,
+        service.model_copy(update={"flags": ("--tok-s", "5")}),
+        service.model_copy(update={"port": 18998}),
+        service.model_copy(update={"environment": {"A": "b"}}),
+        service.model_copy(update={"api_key_file": key}),
+    ]
+    digests = {desired_service(guest, variant).digest for variant in variants}
+    assert len(digests) == len(variants)
+
+
+def test_a_key_is_nowhere_but_in_the_environment_file(machine: Machine, tmp_path: Path) -> None:
+    guest = machine.guests[0]
+    key = tmp_path / "key"
+    key.write_text("s3cret-of-the-service\n")
+    key.chmod(0o600)
+    made = desired_service(guest, guest.services[0].model_copy(update={"api_key_file": key}))
+    assert "s3cret" in made.environment
+    assert "s3cret" not in made.unit
+    assert "s3cret" not in repr(made)
+    assert "s3cret" not in " ".join(made.gate)
+
+
+def test_words_of_the_unit_survive_systemd(machine: Machine) -> None:
+    guest = machine.guests[0]
+    service = guest.services[0].model_copy(update={"flags": ("--x", '{"a": "100 %", "b": "$HOME"}')})
+    assert r'"{\"a\": \"100 %%\", \"b\": \"$$HOME\"}"' in desired_service(guest, service).unit
+
+
+def test_the_digest_stands_in_the_unit(desired: DesiredService) -> None:
+    assert f"Environment=KPRO_DIGEST={desired.digest}" in desired.unit
+    assert sha256(desired.unit) != desired.digest
