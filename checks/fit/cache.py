@@ -36,7 +36,11 @@ PADDING = Fraction(3, 2)
 
 @dataclass(frozen=True)
 class Settings:
-    """What an engine was told. ``block`` in tokens, ``speculative`` draft tokens per step (0: off)."""
+    """What an engine was told. ``block`` in tokens, ``speculative`` draft tokens per step (0: off).
+
+    ``state_bytes`` of a recurrent number where the config leaves it open: vLLM the model's own type
+    (``_mamba_state_dtype``), SGLang float32 (``mamba2_state_dtype``).
+    """
 
     tp: int
     dtype: str = "auto"
@@ -44,6 +48,7 @@ class Settings:
     batched: int = 2048
     speculative: int = 0
     hybrid: bool = True
+    state_bytes: int = 2
 
 
 @dataclass(frozen=True)
@@ -101,11 +106,11 @@ def state_bytes(shape: Shape, settings: Settings) -> int:
     assert r is not None
     convolved = (r.key_dim * r.key_heads * 2 + r.value_dim * r.value_heads) // settings.tp
     convolution = convolved * (r.kernel - 1 + settings.speculative) * shape.dtype_bytes
-    return convolution + _temporal(r, settings.tp)
+    return convolution + _temporal(r, settings)
 
 
-def _temporal(r: Recurrent, tp: int) -> int:
-    return r.value_heads // tp * r.value_dim * r.key_dim * r.state_bytes
+def _temporal(r: Recurrent, settings: Settings) -> int:
+    return r.value_heads // settings.tp * r.value_dim * r.key_dim * (r.state_bytes or settings.state_bytes)
 
 
 @dataclass(frozen=True)

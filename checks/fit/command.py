@@ -92,6 +92,8 @@ def fit(
     eager: bool,
 ) -> int:
     """Will the model serve this context length on these GPUs? From files, before the weights are fetched."""
+    if how.host is not None:
+        raise BadInput("--host: folders are read here; run provcheck fit on the machine that holds them")
     name, version = parse_engine(engine)
     hardware = parse_gpus(gpus)
     if mtp and drafter:
@@ -107,6 +109,7 @@ def fit(
         block_size or (64 if shape.latent else 16),
         max_batched_tokens or vllm_defaults(hardware.least)[0],
         speculative_tokens,
+        state_bytes=2 if name == "vllm" else 4,
     )
     draft_folder = read_folder(drafter) if drafter else None
     draft_shape = read_shape(draft_folder.config) if draft_folder else None

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from checks.fit import reserve
 from checks.fit.ask import Budget, Model, Question
-from checks.fit.cache import Settings, Spec, drafted, specs, state_bytes, vllm_request_bytes
+from checks.fit.cache import Spec, drafted, specs, state_bytes, vllm_request_bytes
 from checks.fit.gpus import GIB
 from checks.fit.shape import FULL, RECURRENT, SLIDING, Layer, Shape
 
@@ -128,7 +128,7 @@ def _speculative_states(shape: Shape, question: Question, drafts: bool) -> int:
     if not drafts or not count:
         return 0
     requests = question.seqs or reserve.SPECULATIVE_REQUESTS
-    plain = Settings(question.settings.tp, question.settings.dtype)
+    plain = replace(question.settings, speculative=0)
     return count * state_bytes(shape, plain) * requests * max(question.settings.speculative, 1)
 
 

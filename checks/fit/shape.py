@@ -57,14 +57,17 @@ class Latent:
 
 @dataclass(frozen=True)
 class Recurrent:
-    """Gated DeltaNet state per layer and request, sharded by heads (vLLM ``gated_delta_net_state_shape``)."""
+    """Gated DeltaNet state per layer and request, sharded by heads (vLLM ``gated_delta_net_state_shape``).
+
+    ``state_bytes`` of one number of the recurrent state; None: the config leaves it to the engine.
+    """
 
     key_heads: int
     value_heads: int
     key_dim: int
     value_dim: int
     kernel: int
-    state_bytes: int
+    state_bytes: int | None
 
 
 @dataclass(frozen=True)
@@ -144,14 +147,36 @@ def read_shape(config: Mapping[str, Any]) -> Shape:
         latent=_latent(text),
         recurrent=recurrent,
         dtype_bytes=SERVED,
-        max_positions=number(text, "max_position_embeddings", "n_positions", default=0) or None
-        if any(text.get(key) for key in ("max_position_embeddings", "n_positions"))
-        else None,
+        max_positions=_positions(text),
         multimodal=isinstance(config.get("vision_config"), dict),
         mtp_layers=_mtp_layers(text),
         quantization=str(method)[:40] if method else None,
         unread=tuple(dict.fromkeys(unread)),
     )
+
+
+def _positions(text: Mapping[str, Any]) -> int | None:
+    """The longest context, scaled as vLLM scales it (``_get_and_verify_max_len``, vllm/config/model.py 0.20.1)."""
+    plain = [
+        number(text, key) for key in ("max_position_embeddings", "n_positions") if text.get(key) is not None
+    ]
+    if not plain:
+        return None
+    rope = text.get("rope_parameters") or text.get("rope_scaling")
+    groups = (
+        list(rope.values())
+        if isinstance(rope, dict) and all(isinstance(v, dict) for v in rope.values())
+        else [rope]
+    )
+    longest = plain[0]
+    for group in groups:
+        kind = group.get("rope_type", group.get("type")) if isinstance(group, dict) else None
+        if kind in (None, "default", "su", "longrope", "llama3") or "gemma3" in str(text.get("model_type")):
+            continue
+        factor, original = group.get("factor"), group.get("original_max_position_embeddings")
+        if isinstance(factor, (int, float)) and 1 <= factor <= 1024:
+            longest = int((original if kind == "yarn" and isinstance(original, int) else plain[0]) * factor)
+    return max(longest, 1)
 
 
 def _mtp_layers(text: Mapping[str, Any]) -> int:
@@ -229,5 +254,5 @@ def _recurrent(text: Mapping[str, Any], unread: list[str]) -> Recurrent | None:
         number(text, "linear_key_head_dim", most=1 << 12),
         number(text, "linear_value_head_dim", most=1 << 12),
         number(text, "linear_conv_kernel_dim", default=4, most=64),
-        single.get(str(text.get("mamba_ssm_dtype")), 2),
+        single.get(str(text.get("mamba_ssm_dtype"))),
     )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import click
 
+from checks.errors import BadInput
 from checks.flags import assess
 from checks.report.options import Presentation, finish, report_options
 
 
-@click.command(context_settings={"ignore_unknown_options": False})
+@click.command()
 @click.option("--engine", required=True, metavar="ENGINE==VERSION", help="vllm==VERSION or sglang==VERSION.")
 @click.option(
     "--parser",
@@ -25,7 +26,7 @@ from checks.report.options import Presentation, finish, report_options
     show_default=True,
     help="Seconds for that parser.",
 )
-@click.argument("words", nargs=-1, type=click.UNPROCESSED)
+@click.argument("words", nargs=-1, metavar="-- ARGS...", type=click.UNPROCESSED)
 @report_options
 def flags(
     how: Presentation, engine: str, parser: str, python: str | None, deadline: float, words: tuple[str, ...]
@@ -37,4 +38,8 @@ def flags(
       provcheck flags --engine sglang==0.5.23 -- sglang serve --model-path M --tp 2
       provcheck flags --engine vllm==0.33.0 -- 'VLLM_USE_V1=1 vllm serve M -tp 2'
     """
+    if how.host is not None:
+        raise BadInput(
+            "--host: a line is judged here; for the parser of another machine run provcheck flags on it"
+        )
     return finish(assess.report(engine, words, parser=parser, python=python, deadline=deadline), how)

@@ -139,3 +139,25 @@ def test_a_longer_request_never_needs_less_and_more_ranks_never_more(
         need = vllm_request_bytes(layers, one, context)
         assert need <= vllm_request_bytes(layers, one, context + 4096)
         assert vllm_request_bytes(specs(read_shape(config), two), two, context) <= 1.02 * need + (1 << 24)
+
+
+@pytest.mark.parametrize(
+    ("rope", "longest"),
+    [
+        (None, 40960),
+        ({"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}, 131072),
+        ({"type": "linear", "factor": 2}, 81920),
+        ({"rope_type": "llama3", "factor": 8.0}, 40960),
+        ({"full": {"rope_type": "default"}, "sliding": {"rope_type": "default"}}, 40960),
+        ({"rope_type": "yarn", "factor": None}, 40960),
+    ],
+)
+def test_positions_are_scaled_as_vllm_scales_them(rope: dict[str, Any] | None, longest: int) -> None:
+    assert read_shape(QWEN3_8B | {"rope_scaling": rope}).max_positions == longest
+
+
+def test_a_recurrent_state_of_open_type_follows_the_engine() -> None:
+    config = {k: v for k, v in QWEN36_35B.items() if k != "mamba_ssm_dtype"}
+    sizes = [state_bytes(read_shape(config), Settings(tp=1, state_bytes=size)) for size in (2, 4)]
+    assert sizes[1] - sizes[0] == 32 * 128 * 128 * 2
+    assert state_bytes(read_shape(QWEN36_35B), Settings(tp=1)) == sizes[1]
