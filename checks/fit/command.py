@@ -49,7 +49,11 @@ source under facts in --json.
     help="Kind of the cache.",
 )
 @click.option(
-    "-k", "--speculative-tokens", type=click.IntRange(0, 1024), default=0, help="Draft tokens per step."
+    "-k",
+    "--speculative-tokens",
+    type=click.IntRange(0, 1024),
+    default=0,
+    help="num_speculative_tokens; for SGLang num-draft-tokens.",
 )
 @click.option("--mtp", is_flag=True, help="The target's own MTP heads draft.")
 @click.option(

@@ -163,14 +163,11 @@ def _positions(text: Mapping[str, Any]) -> int | None:
     if not plain:
         return None
     rope = text.get("rope_parameters") or text.get("rope_scaling")
-    groups = (
-        list(rope.values())
-        if isinstance(rope, dict) and all(isinstance(v, dict) for v in rope.values())
-        else [rope]
-    )
+    found = rope if isinstance(rope, dict) else {}
+    groups = list(found.values()) if found and all(isinstance(v, dict) for v in found.values()) else [found]
     longest = plain[0]
     for group in groups:
-        kind = group.get("rope_type", group.get("type")) if isinstance(group, dict) else None
+        kind = group.get("rope_type", group.get("type"))
         if kind in (None, "default", "su", "longrope", "llama3") or "gemma3" in str(text.get("model_type")):
             continue
         factor, original = group.get("factor"), group.get("original_max_position_embeddings")

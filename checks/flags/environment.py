@@ -12,6 +12,10 @@ from checks.flags.values import near
 PREFIXES = {"vllm": ("VLLM_",), "sglang": ("SGLANG_", "SGL_")}
 
 
+MOST = 400
+"""Assignments that are judged; no line has more, and each may be compared with a thousand names."""
+
+
 @dataclass(frozen=True)
 class Problem:
     """A variable that does nothing, or not what it says. ``stops``: the engine refuses to start with it."""
@@ -25,7 +29,7 @@ class Problem:
 def problems(table: Table, environment: Mapping[str, str]) -> list[Problem]:
     """Variables of the command line that this version does not read, or that it has replaced."""
     out: list[Problem] = []
-    for name in environment:
+    for name in list(environment)[:MOST]:
         row = next((r for r in ENVIRONMENT if r.name == name and r.engine in ("", table.engine)), None)
         if name in table.environment:
             entry = table.environment[name]

@@ -17,6 +17,12 @@ from checks.flags.values import BadValue, convert, near, object_problems
 from checks.flags.words import Command
 from checks.model import Finding, Status
 
+MOST_TEXT = 400
+"""Characters of one problem: names and values come from outside and may be of any length."""
+
+EXPLAINED = 40
+"""Unknown names that are looked up in other versions and compared with known spellings; the rest is counted."""
+
 PLUGINS = {"--tool-call-parser": "--tool-parser-plugin", "--reasoning-parser": "--reasoning-parser-plugin"}
 
 
@@ -44,9 +50,9 @@ class Verdict:
             self.warned.add(check)
         if not warn:
             self.warned.discard(check)
-        self.wrong.setdefault(check, []).append(text)
+        self.wrong.setdefault(check, []).append(text[:MOST_TEXT])
         if fix:
-            self.fixes.setdefault(check, []).append(fix)
+            self.fixes.setdefault(check, []).append(fix[:MOST_TEXT])
 
 
 CHECKS: Mapping[str, str] = {
@@ -84,9 +90,12 @@ def judge(table: Table, command: Command, *, config_read: bool = False) -> Judge
     verdict = Verdict()
     once = [one for one in reading.ambiguous if table.history.seen("flags", one[0])]
     unknown = [*reading.unknown, *((name, words) for name, words, _ in once)]
-    missing = [explain(table, name, words) for name, words in unknown]
+    missing = [explain(table, name, words) for name, words in unknown[:EXPLAINED]]
+    unexplained = unknown[EXPLAINED:]
     _program(table, command, reading, verdict)
     _names(table, reading, missing, verdict)
+    for name, _ in unexplained:
+        verdict.add("unknown", f"{name[:60]} is not known")
     spec = _values(table, reading, verdict)
     for clash in clashes(View(table, reading, spec, command.environment)):
         verdict.add("conflict", f"{clash.message} ({clash.source})", clash.fix, warn=clash.status == "warn")
@@ -258,7 +267,7 @@ def _object(table: Table, given: Given, value: Any, verdict: Verdict) -> None:
     if isinstance(value, dict) and given.option.dashed:
         value = _undashed(value)
     keys = table.objects.get(record, {})
-    for kind, text in object_problems(record, value, table.objects):
+    for kind, text in object_problems(record, value, table.objects)[:EXPLAINED]:
         if kind == "value":
             verdict.add("json", f"{given.spelled}: {text}")
             continue

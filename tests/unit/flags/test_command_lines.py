@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import resource
 import shlex
+import subprocess
+import sys
+import time
 from typing import Any
 
 import pytest
 
+from checks.cli import main
 from checks.errors import BadInput
 from checks.flags.assess import report
 from checks.model import Finding, Report, Status
@@ -218,3 +223,54 @@ def test_one_quoted_word_is_split_as_a_shell_would() -> None:
     assert whole.findings == judged("sglang==0.5.23", COOKBOOK).findings
     with pytest.raises(BadInput, match="quotes"):
         report("vllm==0.33.0", ["vllm serve 'm"], parser="table")
+
+
+HUGE = {
+    "unknown options": [f"--no-such-option-{i}" for i in range(4000)],
+    "unknown keys": [
+        "vllm",
+        "serve",
+        "m",
+        "--speculative-config",
+        "{" + ",".join(f'"k{i}":1' for i in range(3900)) + "}",
+    ],
+    "variables": [f"VLLM_NO_SUCH_{i}=1" for i in range(4000)],
+    "one long name": ["--" + "x" * 500_000],
+    "values": ["--served-model-name", *["m"] * 4000],
+}
+
+
+@pytest.mark.parametrize("words", HUGE.values(), ids=HUGE.keys())
+def test_a_huge_line_is_answered_soon_and_shortly(words: list[str]) -> None:
+    begin = time.process_time()
+    result = report("vllm==0.33.0", words, parser="table")
+    assert time.process_time() - begin < 4
+    assert len(str(result.as_dict())) < 60_000
+
+
+def test_a_line_beyond_any_engine_is_bad_input() -> None:
+    for words in (["x"] * 5000, ["x" * (1 << 21)]):
+        with pytest.raises(BadInput):
+            report("vllm==0.33.0", words, parser="table")
+
+
+def test_the_command_ends_with_the_codes_of_the_house(capsys: pytest.CaptureFixture[str]) -> None:
+    def code(*words: str) -> int:
+        return main(["flags", "--parser", "table", *words])
+
+    assert code("--engine", "vllm==0.33.0", "--", "vllm", "serve", "m") == 0
+    assert code("--engine", "vllm==0.33.0", "--", "vllm", "serve", "m", "--nothing") == 1
+    assert code("--engine", "vllm==99.0", "--", "vllm", "serve", "m") == 3
+    assert code("--engine", "vllm", "--", "vllm", "serve", "m") == 2
+    assert code("--engine", "vllm==0.33.0") == 2
+    assert code("--engine", "vllm==0.33.0", "--host", "h", "--", "vllm", "serve", "m") == 2
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_an_answer_takes_less_than_half_a_second_of_computing() -> None:
+    """The whole program with its start, processor time of the child; the table is read once per process."""
+    argv = [sys.executable, "-m", "checks", "flags", "--engine", "sglang==0.5.23", "--parser", "table", "--"]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([*argv, COOKBOOK], stdout=subprocess.DEVNULL, check=False, timeout=30)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.5
