@@ -77,7 +77,7 @@ def _both(base: Question, one: Question, two: Question) -> Question:
 
 def _context(model: Model, question: Question) -> list[str]:
     rounded = longest(model, question) // 256 * 256
-    if rounded < 1024 or rounded >= question.context:
+    if rounded < 1024:
         return []
     option = "--max-model-len" if question.engine == "vllm" else "--context-length"
     return [f"lower {option} to {rounded}"]

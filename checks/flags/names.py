@@ -29,7 +29,7 @@ def explain(table: Table, name: str, words: tuple[str, ...]) -> Missing:
     plain = name.replace("_", "-") if table.engine == "vllm" else name
     seen = table.history.seen("flags", plain)
     new = replacement(table, plain)
-    if new and _names_an_option(table, new):
+    if new:
         until = f"{table.engine} took it until {seen[1]}" if seen else "an earlier version had it"
         own_value = re.search(r"[ =]", new) is not None
         plain_new = None if re.search(r"[<{]", new) or (own_value and len(words) > 1) else new

@@ -78,6 +78,15 @@ def test_layers_of_a_drafter_form_groups_of_their_own_as_vllm_logged() -> None:
     assert len(layout.groups) == 50 // 5 + 20 // 5 + 1
 
 
+def test_kinds_of_nearly_equal_number_are_padded_to_the_larger_as_vllm_says_of_gpt_oss() -> None:
+    """v1/core/kv_cache_utils.py 0.20.1: 12 window and 13 full layers become two groups of 13."""
+    kinds = ["sliding_attention"] * 12 + ["full_attention"] * 13
+    settings = Settings(tp=1)
+    config = QWEN3_8B | {"num_hidden_layers": 25, "layer_types": kinds, "sliding_window": 128}
+    layout = plan(specs(read_shape(config), settings), settings)
+    assert (layout.group_size, len(layout.groups)) == (13, 2)
+
+
 def test_three_padding_layers_beside_one_mtp_head_as_vllm_logged() -> None:
     """noonghunna/club-3090#104 and others: 3 padding layers, 6.25 % of 48."""
     question = Question("vllm", "0.21.0", Gpus((GIB,), "test"), 1, Settings(tp=2, speculative=3), mtp=True)

@@ -10,6 +10,10 @@ from typing import Any
 import pytest
 
 from checks.cli import main
+from checks.fit.files import read_folder
+from checks.fit.gpus import parse_gpus
+from checks.fit.shape import read_shape
+from checks.fit.weights import weights
 
 from .conftest import DFLASH_27B, QWEN3_8B, QWEN36_27B, Folder, write_safetensors
 
@@ -102,25 +106,42 @@ def test_a_drafter_adds_its_weights_and_its_cache(folder: Folder, fit: Fit) -> N
     assert drafted["request_gib"] > plain["request_gib"]
 
 
+def test_a_drafters_windows_save_cache_only_where_the_engine_honours_them(folder: Folder, fit: Fit) -> None:
+    model, drafter = folder("q", QWEN3_8B, total=10**9), folder("d", DFLASH_27B, total=10**9)
+    asked = ["--gpus", "1xH200", "--context", "40960", "--drafter", str(drafter), "-k", "15"]
+    old, new = (
+        fit(model, *asked, engine=f"vllm=={v}")[1]["facts"]["request_gib"] for v in ("0.24.0", "0.25.0")
+    )
+    assert new < old
+
+
+MIB = 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("tp", "size"),
+    [(1, 16 * MIB + 8192), (2, 8 * MIB + 8192), (8, 2 * MIB + 8192), (16, MIB // 2 + MIB + 8192)],
+)
 def test_weights_from_headers_know_what_is_sharded_replicated_and_not_loaded(
-    folder: Folder, fit: Fit
+    folder: Folder, tp: int, size: int
 ) -> None:
+    """8 MiB embedding, 8 MiB keys of 8 heads stored in 32 bits, a norm that every rank holds, an MTP head."""
     tensors = {
         "model.embed_tokens.weight": ("BF16", [1024, 4096]),
         "model.layers.0.self_attn.k_proj.weight": ("F32", [1024, 4096]),
         "model.layers.0.input_layernorm.weight": ("BF16", [4096]),
         "mtp.fc.weight": ("BF16", [4096, 8192]),
+        "model.visual.patch.weight": ("BF16", [512, 1024]),
     }
-    model = folder("q", QWEN3_8B, tensors=tensors)
-    weights = {}
-    for tp in ("1", "2", "16"):
-        _, report = fit(model, "--gpus", "16xA6000", "--tp", tp, "--context", "1024")
-        weights[tp] = found(report, "fit.weights")
-    megabytes = 1 << 20
-    assert weights["1"]["value"] == round((16 * megabytes + 8192) / (1 << 30), 2)
-    assert "0.06 GiB MTP heads" in weights["1"]["message"]
-    assert weights["2"]["value"] == round((8 * megabytes + 8192) / (1 << 30), 2)
-    assert weights["16"]["value"] == round((1.5 * megabytes + 8192) / (1 << 30), 2)
+    model = read_folder(folder("q", QWEN3_8B, tensors=tensors))
+    shape = read_shape(model.config)
+    known = weights(model, shape, tp, mtp=False, text_only=True)
+    assert known is not None
+    assert known.per_gpu == size
+    assert sorted(known.left_out.values()) == [MIB, 64 * MIB]
+    everything = weights(model, shape, tp, mtp=True, text_only=False)
+    assert everything is not None
+    assert everything.whole == (16 + 64 + 1) * MIB + 8192
 
 
 def test_without_any_size_the_answer_is_unknown_and_not_green(folder: Folder, fit: Fit) -> None:
@@ -232,7 +253,28 @@ def test_a_lying_safetensors_header_is_bad_input(folder: Folder, fit: Fit) -> No
 
 
 def test_a_missing_shard_falls_back_to_the_index(folder: Folder, fit: Fit) -> None:
-    model = folder("q", QWEN3_8B, total=10**9)
-    write_safetensors(model / "model-00009.safetensors", {"a.weight": ("BF16", [16, 16])})
-    _, report = fit(model, "--gpus", "2xA6000", "--context", "4096")
-    assert "from the index" in found(report, "fit.weights")["message"]
+    model = folder("q", QWEN3_8B)
+    index = {"metadata": {"total_size": 10**9}, "weight_map": {"a": "1.safetensors", "b": "2.safetensors"}}
+    (model / "model.safetensors.index.json").write_text(json.dumps(index))
+    for name, source in (("1", "index"), ("other", "index"), ("2", "headers")):
+        write_safetensors(model / f"{name}.safetensors", {f"{name}.weight": ("BF16", [16, 16])})
+        _, report = fit(model, "--gpus", "2xA6000", "--context", "4096")
+        assert f"from the {source}" in found(report, "fit.weights")["message"]
+
+
+@pytest.mark.parametrize(
+    ("name", "gib"),
+    [
+        ("2xA6000", 47.53),
+        ("NVIDIA RTX A6000", 47.53),
+        ("H100 80GB HBM3", 79.14),
+        ("A100-SXM4-40GB", 39.25),
+        ("4 x RTX 3090", 23.55),
+        ("1x48G", 47.04),
+        ("H200", 139.8),
+        ("NVIDIA B200", 178.35),
+        ("l40s", 44.34),
+    ],
+)
+def test_gpus_have_what_programs_see_of_them_and_not_what_the_label_says(name: str, gib: float) -> None:
+    assert parse_gpus(name).least / (1 << 30) == pytest.approx(gib, abs=0.01)

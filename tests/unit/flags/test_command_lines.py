@@ -74,6 +74,31 @@ def test_a_variable_that_nothing_reads_any_more_is_a_warning_and_one_that_is_rea
     assert "does not read" in bad("vllm==0.33.0", "SGLANG_ENABLE_SPEC_V2=1 vllm serve m")["env"].message
 
 
+def test_a_successor_that_does_not_take_the_value_is_said_and_not_offered_as_the_cure() -> None:
+    line = "sglang serve --model-path m --mamba-scheduler-strategy extra_bufer"
+    result = judged("sglang==0.5.23", line)
+    renamed = next(f for f in result.findings if f.id == "flags.renamed")
+    assert "did you mean extra_buffer" in renamed.message
+    assert renamed.fix == "write --mamba-radix-cache-strategy"
+    assert "corrected" not in result.facts
+    gone = bad("sglang==0.5.23", "sglang serve --model-path m --enforce-piecewise-cuda-graph")
+    assert set(gone) == {"removed"}
+    assert "'tc_piecewise' is none of" in gone["removed"].message
+
+
+def test_an_option_that_became_a_value_of_another_is_corrected_with_it() -> None:
+    line = "sglang serve --model-path m --enable-deepep-moe --tp 2"
+    corrected = judged("sglang==0.5.23", line).facts["corrected"]
+    assert corrected == "sglang serve --model-path m --moe-a2a-backend deepep --tp 2"
+    assert judged("sglang==0.5.23", corrected).verdict is Status.PASS
+
+
+def test_a_variable_that_is_only_warned_about_is_not_taken_for_read() -> None:
+    line = "SGLANG_SCHEDULER_DECREASE_PREFILL_IDLE=1 sglang serve --model-path m"
+    assert "--enable-prefill-delayer" in bad("sglang==0.5.23", line)["env"].message
+    assert bad("sglang==0.5.23", "SGLANG_USE_MODELSCOPE=1 sglang serve --model-path m") == {}
+
+
 @pytest.mark.parametrize(
     ("engine", "line", "check", "words"),
     [
@@ -124,6 +149,13 @@ def test_a_fault_is_found_by_its_own_check_and_by_no_other(
     found = bad(engine, line)
     assert set(found) == {check}
     assert words in found[check].message + (found[check].fix or "")
+    softer = {
+        "deprecated": Status.WARN,
+        "repeated": Status.WARN,
+        "env": Status.WARN,
+        "config": Status.UNKNOWN,
+    }
+    assert found[check].status is softer.get(check, Status.FAIL)
 
 
 @pytest.mark.parametrize(
@@ -143,6 +175,12 @@ def test_a_wrong_speculative_config_is_found_in_its_keys_kinds_and_choices(value
     found = bad("vllm==0.33.0", f"vllm serve m --speculative-config {shlex.quote(value)}")
     assert set(found) == {"json"}
     assert words in found["json"].message + (found["json"].fix or "")
+
+
+def test_a_key_that_the_engine_fills_in_itself_cannot_be_given() -> None:
+    line = "vllm serve m --compilation-config"
+    assert bad("vllm==0.20.1", f'{line} \'{{"cudagraph_mode":"FULL"}}\'') == {}
+    assert set(bad("vllm==0.20.1", f"{line} '{{\"static_forward_context\":{{}}}}'")) == {"json"}
 
 
 def test_dotted_keys_are_one_json_value_as_in_the_parser_of_vllm() -> None:

@@ -107,6 +107,7 @@ def test_a_parser_that_hangs_is_abandoned_and_the_table_judges(tmp_path: Path) -
     python = make(tmp_path, "0.33.0", prelude="time.sleep(60)")
     result = report("vllm==0.33.0", ["vllm", "serve", "m"], python=str(python), deadline=1.5)
     assert bad(result) == {"flags.installed": Status.WARN}
+    assert "was abandoned" in result.findings[0].message
     assert result.facts["judged_by"].startswith("vllm-0.33.0-")
 
 

@@ -74,6 +74,7 @@ class ModelConfig:
     """[DEPRECATED] gone will be removed. Use --names instead."""
 @config
 class SpeculativeConfig:
+    shared: ClassVar[int] = 1
     method: More | None = None
     tokens: int = Field(default=None, gt=0)
     inner: Inner | None = None
@@ -127,6 +128,7 @@ def test_the_maker_reads_a_vllm_parser_from_dataclasses_without_importing_it(tmp
     assert options["--gone"].replacement == "--names"
     assert options["--names"].deprecated is None
     keys = made["objects"]["SpeculativeConfig"]
+    assert set(keys) == {"method", "tokens", "inner"}
     assert keys["method"]["choices"] == ["auto", "half", "mtp"]
     assert (keys["tokens"]["gt"], keys["inner"]["object"]) == (0, "Inner")
 
