@@ -28,9 +28,13 @@ rm -rf --one-file-system -- "$partial" || exit 1
 mkdir -p -m 755 "$partial/rootfs" || exit 1
 tar -C "$partial/rootfs" --numeric-owner --xattrs --xattrs-include='*' -xf {tar} ||
   fail "the root could not be unpacked"
+# Names are resolved as on the machine whose network is shared.
+{resolv}
 cat >"$partial/config" || exit 1
 sync -f "$partial" && mv -T -- "$partial" "$folder" && sync "$(dirname "$folder")"
 """
+
+_RESOLV = 'cp -L --remove-destination /etc/resolv.conf "$partial/rootfs/etc/resolv.conf" || exit 1'
 
 _START_LXC = """
 set -u
@@ -66,7 +70,9 @@ def create(host: Host, container: Container, say: Voice) -> None:
     shell.run(host, root.build_script(guest.suite), f"building the root of {guest.suite}")
     keeping.before_container(host, say.run, guest.id, container.folder)
     script = _CREATE.format(
-        folder=shlex.quote(container.folder), tar=shlex.quote(root.root_file(guest.suite))
+        folder=shlex.quote(container.folder),
+        tar=shlex.quote(root.root_file(guest.suite)),
+        resolv=_RESOLV if guest.network == "host" else ":",
     )
     shell.run(host, script, f"creating container {guest.id}", stdin=container.config.encode())
 

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import signal
 import subprocess
 import time
+import urllib.error
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from provision.testhost import demo_files
+from provision.testhost.index import serve_index
 from tests.guest.place import Place
 from tests.guest.rig import LXC, Container, Sshd
 
@@ -263,6 +268,102 @@ def test_without_a_terminal_and_without_yes_nothing_is_done(place: Place) -> Non
     assert done.stderr.strip().splitlines()[-1].startswith("error: ")
     assert "--yes" in done.stderr
     assert place.digests() == digests
+
+
+def test_an_engine_is_built_from_the_index_that_the_guest_itself_is_set_to(place: Place) -> None:
+    """The index is a loopback one; its address is in the guest's own configuration and nowhere in an inventory."""
+    settings = place.container.rootfs / "etc/uv/uv.toml"
+    settings.parent.mkdir(exist_ok=True)
+    with serve_index(demo_files.wheel_folder(place.folder / "files")) as index:
+        settings.write_text(f'[[index]]\nurl = "{index.url}"\ndefault = true\n')
+        place.write(engine={"source": "index"})
+        done = place.apply()
+        asked = list(index.requests)
+    settings.unlink()
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "from the guest's Python index" in done.stderr
+    assert any("kpro-standin" in path for path in asked)
+    assert place.answer().strip()
+
+
+def test_an_engine_that_cannot_be_built_leaves_what_runs_alone(place: Place) -> None:
+    settings = place.container.rootfs / "etc/uv/uv.toml"
+    settings.parent.mkdir(exist_ok=True)
+    settings.write_text('[[index]]\nurl = "http://127.0.0.1:9/simple"\ndefault = true\n')
+    pid = place.main_pid()
+    try:
+        shutil.rmtree(place.container.rootfs / "var/cache/kpro/uv", ignore_errors=True)
+        for left in place.container.rootfs.glob("opt/kpro/envs/*"):
+            if (left / "kpro-env.json").is_file() and left.name not in place.container.attach(
+                "cat", "/etc/systemd/system/kpro-tiny.service"
+            ):
+                shutil.rmtree(left)
+        place.write(engine={"source": "index"})
+        done = place.apply()
+        assert done.returncode == 1, done.stderr
+        assert "could not be installed" in done.stderr
+        assert place.main_pid() == pid
+        assert place.answer().strip()
+    finally:
+        settings.unlink()
+
+
+def test_a_key_reaches_the_service_and_nothing_else(place: Place, tmp_path: Path) -> None:
+    key = tmp_path / "key"
+    key.write_text("key-that-must-not-be-seen\n")
+    key.chmod(0o600)
+    place.write(api_key_file=str(key))
+    done = place.apply()
+    assert done.returncode == 0, done.stderr[-3000:]
+    with pytest.raises(urllib.error.HTTPError, match="401"):
+        place.answer()
+    inside = place.container.attach("sh", "-c", "cat /proc/[0-9]*/cmdline; journalctl --no-pager -q | cat")
+    journals = [path.read_text() for path in Path(os.environ["XDG_STATE_HOME"]).rglob("*.jsonl")]
+    journals += [path.read_text() for path in Path("/var/lib/kpro/journal").glob("*.jsonl")]
+    assert "must-not-be-seen" not in "".join([done.stdout, done.stderr, inside, *journals])
+    secret = place.container.rootfs / "etc/kpro"
+    for name in ("tiny.env", "tiny.key", "staged/tiny.env"):
+        assert (secret / name).stat().st_mode & 0o777 == 0o600
+        assert "must-not-be-seen" in (secret / name).read_text()
+    place.write()
+    assert place.apply().returncode == 0
+
+
+def test_what_is_undone_without_a_controller_keeps_all_data(place: Place) -> None:
+    undone = subprocess.run(["/var/lib/kpro/undo.sh"], capture_output=True, text=True, check=False)
+    try:
+        assert place.container.name in undone.stdout
+        state = subprocess.run(
+            ["lxc-info", "-n", place.container.name, "-sH"], capture_output=True, text=True, check=True
+        )
+        assert state.stdout.strip() == "STOPPED"
+        assert "lxc.start.auto = 0" in (LXC / place.container.name / "config").read_text()
+        assert list(place.container.rootfs.glob("srv/models/kpro--tiny@*/model.safetensors"))
+        assert (
+            subprocess.run(["/var/lib/kpro/undo.sh"], capture_output=True, check=False).returncode
+            == undone.returncode
+        )
+    finally:
+        done = place.apply()
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert place.answer().strip()
+
+
+def test_interrupted_it_says_so_and_the_next_run_goes_on(place: Place) -> None:
+    place.write(flags=("--start-seconds", "6"))
+    seen = sum(event["event"] == "begin" for event in place.events())
+    process = place.start_apply()
+    assert place.wait_for(lambda event: event["event"] == "begin", process, seen + 2)
+    os.kill(process.pid, signal.SIGINT)
+    assert process.wait(60) == 1
+    log = (place.folder / "apply.log").read_text()
+    assert "interrupted" in log
+    assert "Traceback" not in log
+    done = place.apply()
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert place.leftovers() == []
+    place.write()
+    assert place.apply().returncode == 0
 
 
 def test_a_reached_over_ssh_machine_goes_the_same_way(made: Place, sshd: Sshd, tmp_path: Path) -> None:
