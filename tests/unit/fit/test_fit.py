@@ -108,7 +108,7 @@ def test_a_drafter_adds_its_weights_and_its_cache(folder: Folder, fit: Fit) -> N
 
 def test_a_drafters_windows_save_cache_only_where_the_engine_honours_them(folder: Folder, fit: Fit) -> None:
     model, drafter = folder("q", QWEN3_8B, total=10**9), folder("d", DFLASH_27B, total=10**9)
-    asked = ["--gpus", "1xH200", "--context", "40960", "--drafter", str(drafter), "-k", "15"]
+    asked = ["--gpus", "1xA6000", "--context", "40960", "--drafter", str(drafter), "-k", "15"]
     old, new = (
         fit(model, *asked, engine=f"vllm=={v}")[1]["facts"]["request_gib"] for v in ("0.24.0", "0.25.0")
     )
