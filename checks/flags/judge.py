@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from checks.flags import environment
-from checks.flags.masks import masked_arguments, secret
-from checks.flags.names import Missing, explain
+from checks.flags.masks import secret
+from checks.flags.names import Missing, corrected, explain
 from checks.flags.read import Given, Reading, read
 from checks.flags.rules import View, clashes
 from checks.flags.table import Table
@@ -96,8 +95,8 @@ def judge(table: Table, command: Command, *, config_read: bool = False) -> Judge
     _names(table, reading, missing, verdict)
     for name, _ in unexplained:
         verdict.add("unknown", f"{name[:60]} is not known")
-    spec = _values(table, reading, verdict)
-    for clash in clashes(View(table, reading, spec, command.environment)):
+    objects = _values(table, reading, verdict)
+    for clash in clashes(View(table, reading, objects, command.environment)):
         verdict.add("conflict", f"{clash.message} ({clash.source})", clash.fix, warn=clash.status == "warn")
     idle = environment.problems(table, command.environment)
     for problem in idle:
@@ -147,7 +146,12 @@ def _program(table: Table, command: Command, reading: Reading, verdict: Verdict)
             f"the line starts {command.program}, and it was to be judged as {table.engine}",
             f"give --engine {command.program}==VERSION, or the line of {table.engine}",
         )
-    allowed = 1 if table.positional else 0
+    module = command.shown[-1] if command.shown else ""
+    positional = table.positional and module != "sglang.launch_server"
+    if module.endswith(("openai.api_server", "api_server.entry")) and reading.positionals:
+        text = f"{module} reads the word {reading.positionals[0][:60]!r} and serves its default model instead"
+        verdict.add("program", text, "write --model before it, or start it with vllm serve")
+    allowed = 1 if positional else 0
     strays = reading.positionals[allowed:]
     if strays:
         where = "one word besides options is the model" if allowed else "it takes no word outside options"
@@ -158,7 +162,7 @@ def _program(table: Table, command: Command, reading: Reading, verdict: Verdict)
         )
     required = {o.name: o for o in table.options.values() if o.required}
     for name, option in required.items():
-        has_model = table.positional and reading.positionals and name == "--model-path"
+        has_model = positional and reading.positionals and name == "--model-path"
         if not reading.has(*option.names) and not has_model:
             verdict.add("program", f"{name} is required and missing", f"add {name}")
 
@@ -202,8 +206,8 @@ def _instead(replacement: str | None) -> str:
     return f"use {replacement}" if replacement else "drop it"
 
 
-def _values(table: Table, reading: Reading, verdict: Verdict) -> Mapping[str, Any]:
-    """Judges every value; returns the merged ``--speculative-config``."""
+def _values(table: Table, reading: Reading, verdict: Verdict) -> Mapping[str, Mapping[str, Any]]:
+    """Judges every value; returns the JSON options with their keys merged."""
     objects: dict[str, tuple[Given, Any]] = {}
     for given in reading.given:
         if given.path:
@@ -224,8 +228,7 @@ def _values(table: Table, reading: Reading, verdict: Verdict) -> Mapping[str, An
     for given, value in objects.values():
         if given.option.object and value is not None:
             _object(table, given, value, verdict)
-    spec = objects.get("--speculative-config")
-    return _undashed(spec[1]) if spec and isinstance(spec[1], dict) else {}
+    return {name: _undashed(value) for name, (_, value) in objects.items() if isinstance(value, dict)}
 
 
 def _undashed(spec: Mapping[str, Any]) -> dict[str, Any]:
@@ -279,20 +282,3 @@ def _object(table: Table, given: Given, value: Any, verdict: Verdict) -> None:
             f"{given.spelled} has the key {text[:60]!r}, which {table.shown} does not know{when}",
             f"write {close}" if close else f"drop {text[:60]}",
         )
-
-
-def corrected(command: Command, missing: list[Missing], idle: set[str]) -> str | None:
-    """The line with every renamed option in its new spelling and without variables that do nothing.
-
-    None when nothing was renamed, or an unknown option has no successor of the same form. Secrets are masked.
-    """
-    if not missing or any(one.check != "renamed" or not one.new for one in missing):
-        return None
-    renames = {one.name: one.new or one.name for one in missing}
-    variables = [f"{name}={value}" for name, value in command.environment.items() if name not in idle]
-    words: list[str] = []
-    for word in masked_arguments(command):
-        name, separator, value = word.partition("=")
-        new = renames.get(name, name)
-        words += new.split(" ") if " " in new else [new + separator + value]
-    return shlex.join([*variables, *command.shown, *words])

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import shlex
 from dataclasses import dataclass
 
 from checks.data.flagrules import RENAMED
+from checks.flags.masks import masked_arguments
 from checks.flags.table import ENGINES, Table, history
 from checks.flags.values import BadValue, convert, near
+from checks.flags.words import Command
 
 HIDDEN = re.compile(r"key|token|password|secret")
 """Options whose values are not repeated: they may be secrets, misspelt."""
@@ -101,3 +104,20 @@ def _names_an_option(table: Table, text: str) -> bool:
 def _before(table: Table, version: str) -> bool:
     known = table.history.versions
     return known.index(version) < known.index(table.version)
+
+
+def corrected(command: Command, missing: list[Missing], idle: set[str]) -> str | None:
+    """The line with every renamed option in its new spelling and without variables that do nothing.
+
+    None when nothing was renamed, or an unknown option has no successor of the same form. Secrets are masked.
+    """
+    if not missing or any(one.check != "renamed" or not one.new for one in missing):
+        return None
+    renames = {one.name: one.new or one.name for one in missing}
+    variables = [f"{name}={value}" for name, value in command.environment.items() if name not in idle]
+    words: list[str] = []
+    for word in masked_arguments(command):
+        name, separator, value = word.partition("=")
+        new = renames.get(name, name)
+        words += new.split(" ") if " " in new else [new + separator + value]
+    return shlex.join([*variables, *command.shown, *words])

@@ -24,17 +24,27 @@ class Clash:
 
 @dataclass(frozen=True)
 class View:
-    """What rules ask of a command line. ``spec`` is the merged ``--speculative-config``."""
+    """What rules ask of a command line. ``objects``: JSON options with all their keys merged."""
 
     table: Table
     reading: Reading
-    spec: Mapping[str, Any]
+    objects: Mapping[str, Mapping[str, Any]]
     environment: Mapping[str, str]
 
+    @property
+    def spec(self) -> Mapping[str, Any]:
+        """The merged ``--speculative-config``."""
+        return self.objects.get("--speculative-config", {})
+
+    def key(self, name: str) -> Any:
+        """The value of ``spec.KEY`` or ``--json-option.KEY``; None when it is not there."""
+        option, _, key = name.partition(".")
+        return self.objects.get("--speculative-config" if option == "spec" else option, {}).get(key)
+
     def on(self, name: str) -> bool:
-        """Given and not switched off; for ``spec.KEY``, present and not null."""
-        if name.startswith("spec."):
-            return self.spec.get(name[5:]) is not None
+        """Given and not switched off; for a key of a JSON option, present and not null."""
+        if "." in name:
+            return self.key(name) is not None
         for one in reversed(self.reading.given):
             if name in one.option.names:
                 return not switched_off(one.option.names, one.spelled)
@@ -42,8 +52,8 @@ class View:
 
     def text(self, name: str) -> str | None:
         """The last value given; None when it was not given or has none."""
-        if name.startswith("spec."):
-            value = self.spec.get(name[5:])
+        if "." in name:
+            value = self.key(name)
             return None if value is None else str(value)
         values = self.reading.values_of(*self._spellings(name))
         return values[0] if values else None

@@ -135,6 +135,9 @@ def test_a_variable_that_is_only_warned_about_is_not_taken_for_read() -> None:
         ),
         ("vllm==0.33.0", "CUDA_VISIBLE_DEVICES=0 vllm serve m -tp 2", "conflict", "asks for 2 GPUs"),
         ("vllm==0.33.0", "vllm serve m other", "program", "'other'"),
+        ("vllm==0.20.1", "python -m vllm.entrypoints.openai.api_server m", "program", "default model"),
+        ("sglang==0.5.23", "python3 -m sglang.launch_server m", "program", "'m'"),
+        ("vllm==0.33.0", "vllm serve m -ac.backend FLASHINFER --attention-backend X", "conflict", "exclude"),
         ("sglang==0.5.23", "vllm serve m", "program", "starts vllm"),
         ("sglang==0.5.11", "sglang serve --tp 2", "program", "--model-path is required"),
         ("vllm==0.33.0", "vllm serve m --port 1 --port 2", "repeated", "given twice"),
@@ -147,8 +150,8 @@ def test_a_fault_is_found_by_its_own_check_and_by_no_other(
     engine: str, line: str, check: str, words: str
 ) -> None:
     found = bad(engine, line)
-    assert set(found) == {check}
     assert words in found[check].message + (found[check].fix or "")
+    assert set(found) == {check}
     softer = {
         "deprecated": Status.WARN,
         "repeated": Status.WARN,
@@ -181,6 +184,19 @@ def test_a_key_that_the_engine_fills_in_itself_cannot_be_given() -> None:
     line = "vllm serve m --compilation-config"
     assert bad("vllm==0.20.1", f'{line} \'{{"cudagraph_mode":"FULL"}}\'') == {}
     assert set(bad("vllm==0.20.1", f"{line} '{{\"static_forward_context\":{{}}}}'")) == {"json"}
+
+
+def test_graphs_asked_for_and_turned_off_are_said() -> None:
+    line = """vllm serve m --enforce-eager --compilation-config '{"cudagraph_mode":"%s"}'"""
+    assert bad("vllm==0.20.1", line % "FULL")["conflict"].status is Status.WARN
+    assert bad("vllm==0.20.1", line % "NONE") == {}
+
+
+def test_a_module_start_takes_its_model_by_option() -> None:
+    assert bad("vllm==0.20.1", "python -m vllm.entrypoints.openai.api_server --model m") == {}
+    assert bad("sglang==0.5.23", "python -m sglang.launch_server --model-path m") == {}
+    assert bad("sglang==0.5.23", "sglang serve m") == {}
+    assert set(bad("sglang==0.5.11", "sglang serve m")) == {"program"}
 
 
 def test_dotted_keys_are_one_json_value_as_in_the_parser_of_vllm() -> None:
