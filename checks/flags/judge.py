@@ -97,7 +97,7 @@ def judge(table: Table, command: Command, *, config_read: bool = False) -> Judge
         verdict.add("unknown", f"{name[:60]} is not known")
     objects = _values(table, reading, verdict)
     for clash in clashes(View(table, reading, objects, command.environment)):
-        verdict.add("conflict", f"{clash.message} ({clash.source})", clash.fix, warn=clash.status == "warn")
+        verdict.add(clash.check, f"{clash.message} ({clash.source})", clash.fix, warn=clash.status == "warn")
     idle = environment.problems(table, command.environment)
     for problem in idle:
         verdict.add("env", problem.message, problem.fix, warn=not problem.stops)

@@ -14,12 +14,13 @@ from checks.flags.values import BadValue, convert
 
 @dataclass(frozen=True)
 class Clash:
-    """A combination that holds on this command line. ``status`` is ``fail`` or ``warn``."""
+    """Something that holds on this command line. ``status`` is ``fail`` or ``warn``, ``check`` whose finding."""
 
     status: str
     message: str
     fix: str
     source: str
+    check: str = "conflict"
 
 
 @dataclass(frozen=True)
@@ -135,6 +136,15 @@ def _vllm(view: View) -> Iterator[Clash]:
             f"draft_tensor_parallel_size is {draft}, and only 1 or the target's {tp} is taken",
             f"set it to {tp}, or leave it out",
             "_verify_and_get_draft_tp, config/speculative.py, 0.33.0",
+        )
+    method = spec.get("method") or view.text("--spec-method")
+    if isinstance(method, str) and method.endswith("_mtp"):
+        yield Clash(
+            "warn",
+            f"the method {method[:40]} is deprecated and replaced with mtp",
+            "write mtp",
+            "SpeculativeConfig.__post_init__, config/speculative.py, 0.20.1 and 0.33.0",
+            check="deprecated",
         )
     low, high = spec.get("prompt_lookup_min"), spec.get("prompt_lookup_max")
     if isinstance(low, int) and isinstance(high, int) and low > high:

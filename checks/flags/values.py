@@ -110,7 +110,11 @@ def parse_json(text: str) -> Any:
             if isinstance(error, json.JSONDecodeError)
             else str(error)[:80]
         )
-        hint = "; JSON wants double quotes" if "'" in text and '"' not in text else ""
+        hint = ""
+        if "'" in text and '"' not in text:
+            hint = "; JSON wants double quotes"
+        elif '"' not in text and "{" in text:
+            hint = "; the shell took its quotes: put the whole value in single ones"
         raise BadValue(f"is not JSON ({where}){hint}: {text[:80]}") from None
     if _depth(value) > MAX_DEPTH:
         raise BadValue("nests too deeply to be read")

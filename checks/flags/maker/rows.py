@@ -33,7 +33,8 @@ def action_name(action: Any) -> str:
 def deprecation(names: list[str], kwargs: dict[str, Any]) -> tuple[str, str] | None:
     """What the engine says about a flag on its way out: (its words, the new spelling or an empty text)."""
     action = action_name(kwargs.get("action"))
-    flat = " ".join(str(kwargs.get("help") or "").split())
+    text = kwargs.get("help")
+    flat = " ".join(text.split()) if isinstance(text, str) else ""
     marked = kwargs.get("deprecated") is True or action.startswith("Deprecated")
     said = SAID.search(flat)
     if not marked and not said:

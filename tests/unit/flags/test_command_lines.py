@@ -169,6 +169,7 @@ def test_a_fault_is_found_by_its_own_check_and_by_no_other(
         ('{"method":"mtp","num_speculative_tokens":0}', "more than 0"),
         ('{"method":"mtp","num_speculative_tokens":"three"}', "wants int"),
         ("{'method':'mtp'}", "double quotes"),
+        ("{method:mtp}", "the shell took its quotes"),
         ("[3]", "must be a JSON object"),
         ('{"method":"mtp","num_speculative_tokens":3,"speculative_token_tree":"x"}', "it was there in"),
         ('{"method":"mtp","num_speculative_tokens":NaN}', "not a JSON number"),
@@ -184,6 +185,12 @@ def test_a_key_that_the_engine_fills_in_itself_cannot_be_given() -> None:
     line = "vllm serve m --compilation-config"
     assert bad("vllm==0.20.1", f'{line} \'{{"cudagraph_mode":"FULL"}}\'') == {}
     assert set(bad("vllm==0.20.1", f"{line} '{{\"static_forward_context\":{{}}}}'")) == {"json"}
+
+
+def test_a_method_that_was_renamed_to_mtp_is_a_warning() -> None:
+    line = """vllm serve m --speculative-config '{"method":"%s","num_speculative_tokens":2}'"""
+    assert bad("vllm==0.20.1", line % "qwen3_next_mtp")["deprecated"].status is Status.WARN
+    assert bad("vllm==0.20.1", line % "mtp") == {}
 
 
 def test_graphs_asked_for_and_turned_off_are_said() -> None:
