@@ -12,9 +12,10 @@ from checks.errors import BadInput
 from checks.safetensors import BadSafetensors, Tensor, read_header
 
 MAX_CONFIG = 4 << 20
-MAX_INDEX = 64 << 20
+MAX_INDEX = 32 << 20
 MAX_FILES = 2000
-"""Published indexes: 1 MB for 1,000 tensors; the largest mixture-of-experts models reach about 15 MB."""
+MAX_TENSORS = 400_000
+"""Published indexes have about 100 bytes a tensor; the largest mixture-of-experts models some 200,000 tensors."""
 
 
 @dataclass(frozen=True)
@@ -89,4 +90,8 @@ def _headers(shards: list[Path]) -> dict[str, Tensor]:
             raise BadInput(f"{shard.parent}: {error}") from None
         except OSError as error:
             raise BadInput(f"{shard} cannot be read: {error.strerror}") from None
+        if len(out) > MAX_TENSORS:
+            raise BadInput(
+                f"{shard.parent} names more than {MAX_TENSORS} tensors, beyond any model; check its source"
+            )
     return out

@@ -252,6 +252,15 @@ def test_a_lying_safetensors_header_is_bad_input(folder: Folder, fit: Fit) -> No
     assert fit(model, "--gpus", "2xA6000", "--context", "4096")[0] == 0
 
 
+def test_a_folder_of_more_tensors_than_any_model_is_bad_input(
+    folder: Folder, fit: Fit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = folder("q", QWEN3_8B, tensors={f"t{i}.weight": ("BF16", [2, 2]) for i in range(20)})
+    assert fit(model, "--gpus", "2xA6000", "--context", "4096")[0] == 0
+    monkeypatch.setattr("checks.fit.files.MAX_TENSORS", 19)
+    assert fit(model, "--gpus", "2xA6000", "--context", "4096")[0] == 2
+
+
 def test_a_missing_shard_falls_back_to_the_index(folder: Folder, fit: Fit) -> None:
     model = folder("q", QWEN3_8B)
     index = {"metadata": {"total_size": 10**9}, "weight_map": {"a": "1.safetensors", "b": "2.safetensors"}}
