@@ -66,7 +66,8 @@ def atoms(wheel: Wheel, module: str, node: ast.AST, depth: int = 0) -> tuple[Ato
         if found is None:
             return (Atom("other"),)
         if isinstance(found.node, ast.ClassDef):
-            bases = [base.id for base in found.node.bases if isinstance(base, ast.Name)]
+            plain = [base.value if isinstance(base, ast.Subscript) else base for base in found.node.bases]
+            bases = [base.id for base in plain if isinstance(base, ast.Name)]
             if is_record(wheel, found):
                 return (Atom("record", (found.node.name,), record=found),)
             return (Atom("dict") if "dict" in bases else Atom("other"),)
