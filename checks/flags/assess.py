@@ -9,7 +9,7 @@ from checks.errors import BadInput
 from checks.flags import installed
 from checks.flags.judge import Judged, judge
 from checks.flags.masks import masked
-from checks.flags.table import History, history, nearest, parse_engine
+from checks.flags.table import History, Option, history, nearest, parse_engine
 from checks.flags.words import Command, split_command
 from checks.model import Finding, Report, Status
 
@@ -67,11 +67,7 @@ def by_parser(known: History, version: str, command: Command, answer: installed.
     base = known.table(str(above or below))
     exact = below == above
     options = {
-        name: replace(
-            option, object=option.object or base.options[name].object, known=base.options[name].known
-        )
-        if name in base.options and exact
-        else option
+        name: _completed(option, base.options.get(name) if exact else None)
         for name, option in answer.options.items()
     }
     table = replace(
@@ -92,6 +88,15 @@ def by_parser(known: History, version: str, command: Command, answer: installed.
             Status.FAIL, f"{table.shown}: {table.source} refuses the line: {said}", "see the other findings"
         )
     return replace(judged, findings=(source, *judged.findings), by=table.source)
+
+
+def _completed(real: Option, read: Option | None) -> Option:
+    """What the sources tell beyond the parser: records of JSON, built-in names, kinds that a lambda hides."""
+    if read is None:
+        return real
+    if real.type == "any":
+        real = replace(real, type=read.type, choices=read.choices)
+    return replace(real, object=real.object or read.object, known=read.known, dashed=read.dashed)
 
 
 def by_table(known: History, version: str, command: Command) -> Judged:

@@ -71,7 +71,7 @@ def row(action: argparse.Action, engine: str) -> dict[str, Any]:
         if record:
             out["object"] = record
         choices = [c for c in action.choices or () if isinstance(c, (str, int, float))]
-        if choices:
+        if choices and out["type"] != "any":
             out["choices"] = choices
     if action.required:
         out["required"] = True

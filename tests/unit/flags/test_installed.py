@@ -30,6 +30,8 @@ def make_arg_parser(parser):
     parser.add_argument("--speculative-config", type=optional_type(loads))
     parser.add_argument("--enable-x", action=argparse.BooleanOptionalAction)
     parser.add_argument("--only-here", nargs="+")
+    kinds = ["deep_gemm", "triton"]
+    parser.add_argument("--moe-backend", type=lambda s: s.lower().replace("-", "_"), choices=kinds)
     return parser
 """
 
@@ -90,6 +92,12 @@ def test_kinds_of_the_real_parser_are_read_through_its_closures(environment: Pat
     assert answer.options["--no-enable-x"].nargs == 0
     assert answer.options["--dtype"].choices == ("auto", "half")
     assert (answer.version, answer.positional, answer.refused) == ("0.33.0", True, None)
+
+
+def test_a_kind_that_only_the_sources_tell_is_taken_from_them(environment: Path) -> None:
+    assert ask("vllm", str(environment), [], 20).options["--moe-backend"].choices is None
+    assert bad(judged(environment, "--moe-backend", "Deep-Gemm")) == {}
+    assert bad(judged(environment, "--moe-backend", "none-such"))["flags.choice"] is Status.FAIL
 
 
 def test_json_keys_are_still_judged_by_the_table_of_the_same_version(environment: Path) -> None:
