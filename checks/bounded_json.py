@@ -12,13 +12,18 @@ MAX_DEPTH = 24
 """Model configurations nest four or five levels; more is damage or an attack on the parser."""
 
 
+MAX_DIGITS = 40
+
+
 class BadJson(ValueError):
     """The text is no JSON object that can be trusted; the message names the file and the reason."""
 
 
 def read_object(path: Path, limit: int) -> dict[str, Any]:
-    """The JSON object in ``path`` of at most ``limit`` bytes. Raises BadJson, or OSError when it cannot be
-    read."""
+    """The JSON object in ``path`` of at most ``limit`` bytes.
+
+    Raises BadJson, or OSError when it cannot be read.
+    """
     if not stat.S_ISREG(path.stat().st_mode):
         raise BadJson(f"{path.name} is not a regular file")
     with path.open("rb") as stream:
@@ -37,6 +42,7 @@ def parse_object(raw: bytes, *, what: str) -> dict[str, Any]:
             raw.decode("utf-8"),
             parse_constant=_not_finite,
             parse_float=_finite,
+            parse_int=_short,
             object_pairs_hook=_without_duplicates,
         )
     except RecursionError:
@@ -65,6 +71,13 @@ def _finite(text: str) -> float:
     if not math.isfinite(number):
         raise ValueError(f"{text[:40]} is beyond any number")
     return number
+
+
+def _short(text: str) -> int:
+    """Turning a long text into a number takes time that grows with its square."""
+    if len(text) > MAX_DIGITS:
+        raise ValueError(f"a number of {len(text)} digits")
+    return int(text)
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -32,7 +32,12 @@ COMMANDS: dict[str, Row] = {
     ),
     "flags": Row("checks.flags.command:flags", "Does this engine version take this command line?"),
     "fit": Row("checks.fit.command:fit", "Will the model fit these GPUs at this context length? From files."),
+    "serve": Row(
+        "checks.serving.serve_command:serve", "Is a served model generating as it should? Names the cause."
+    ),
+    "compare": Row("checks.serving.compare_command:compare", "Two services: what differs in effect, ranked."),
     "explain": Row("checks.explain:explain", "What a finding means, why it matters and how to mend it."),
+    "_observe": Row("checks.serving.serve_command:observe", "The record of a service, printed.", hidden=True),
     "_generate": Row(
         "checks.serving.command:generate", "Waits until a server really generates.", hidden=True
     ),

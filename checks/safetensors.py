@@ -1,5 +1,4 @@
-"""Reads safetensors headers: names, types and shapes of tensors, never their values; a few kilobytes of a
-many-gigabyte file.
+"""Reads safetensors headers: names, types and shapes of tensors, never their values.
 
 The layout is eight bytes of little-endian length, a JSON object of that length, then the data
 (huggingface/safetensors, README, "Format"). The file comes from outside, so nothing in it is believed: the
@@ -49,8 +48,10 @@ DTYPE_BITS: Mapping[str, int] = {
 
 
 class BadSafetensors(ValueError):
-    """The file is no complete safetensors file. The text says what was seen, why it matters and what to
-    do."""
+    """The file is no complete safetensors file.
+
+    The text says what was seen, why it matters and what to do.
+    """
 
 
 @dataclass(frozen=True)
@@ -63,8 +64,10 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Header:
-    """What one file declares. ``digest`` is the SHA-256 of the header alone: it pins the geometry, not the
-    weights."""
+    """What one file declares.
+
+    ``digest`` is the SHA-256 of the header alone: it pins the geometry, not the weights.
+    """
 
     tensors: Mapping[str, Tensor]
     metadata: Mapping[str, str]
@@ -78,10 +81,10 @@ def read_header(path: Path) -> Header:
     Raises BadSafetensors for anything that is not a whole and consistent file, and OSError when it cannot be
     read. Memory stays within a small multiple of MAX_HEADER_BYTES whatever the file claims.
     """
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise BadSafetensors(f"{path.name} is not a regular file")
     with path.open("rb") as stream:
         size = path.stat().st_size
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise BadSafetensors(f"{path.name} is not a regular file")
         prefix = stream.read(8)
         if len(prefix) < 8:
             raise BadSafetensors(
@@ -102,8 +105,10 @@ def read_header(path: Path) -> Header:
 
 
 def parse_header(raw: bytes, data_bytes: int, name: str) -> Header:
-    """Judges a header against the ``data_bytes`` that follow it. ``name`` is for messages. Raises
-    BadSafetensors."""
+    """Judges a header against the ``data_bytes`` that follow it.
+
+    ``name`` is for messages. Raises BadSafetensors.
+    """
     try:
         content = parse_object(raw, what=f"the header of {name}")
     except BadJson as error:

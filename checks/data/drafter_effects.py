@@ -43,7 +43,7 @@ class Effect:
     def sentence(self) -> str:
         """One clause for a message."""
         if self.crash:
-            return f"{self.what}: {self.crash}"
+            return f"{self.what}: {self.crash} (vLLM 0.20.1)"
         if self.measured == "public":
             return f"{self.what}: {self.note} ({self.source})"
         if self.length is None:

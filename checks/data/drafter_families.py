@@ -14,8 +14,10 @@ FULL, SLIDING = "full_attention", "sliding_attention"
 
 @dataclass(frozen=True)
 class Family:
-    """One drafter at one revision. Sizes are elements; ``theta`` is the RoPE base; ``window`` is in
-    tokens."""
+    """One drafter at one revision.
+
+    Sizes are elements; ``theta`` is the RoPE base; ``window`` is in tokens.
+    """
 
     name: str
     source: str

@@ -16,8 +16,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Reading:
-    """One place in the file that one range of engine versions reads. ``runner`` is vLLM's v1 or v2, or
-    None for any."""
+    """One place in the file that one range of engine versions reads.
+
+    ``runner`` is vLLM's v1 or v2, or None for any.
+    """
 
     engine: str
     field: str
@@ -104,8 +106,10 @@ READINGS: tuple[Reading, ...] = (
 
 @dataclass(frozen=True)
 class Ability:
-    """What a range of versions does with something other than ids. ``value`` is read by the rule that
-    names it."""
+    """What a range of versions does with something other than ids.
+
+    ``value`` is read by the rule that names it.
+    """
 
     engine: str
     topic: str
@@ -141,6 +145,16 @@ ABILITIES: tuple[Ability, ...] = (
     Ability("dflash", "order", "honoured", "reference loop: reversed list 1.41 instead of 3.96"),
     Ability("vllm", "mask_missing", "refuses", "vLLM 0.20.1: ValueError, draft model config must have ..."),
     Ability("sglang", "mask_missing", "invents", "SGLang adds <|MASK|> to the tokenizer and uses the new id"),
+    Ability(
+        "vllm",
+        "mask_top",
+        "unread",
+        "vLLM 0.20.1 reads dflash_config, pard_token, ptd_token_id",
+        before="0.21",
+    ),
+    Ability("vllm", "mask_top", "read", "vLLM 0.33.0", since="0.33"),
+    Ability("sglang", "mask_top", "unread", "SGLang 0.5.11 dflash_utils: dflash_config only"),
+    Ability("dflash", "mask_top", "read", "dflash 0.1.0 _draft_value"),
     Ability("vllm", "mask_range", "crashes", "vLLM 0.20.1: device-side assert at the first request, Xid 43"),
     Ability("sglang", "mask_range", "refuses", "SGLang 0.5.11 and 0.5.23: ValueError"),
     Ability("vllm", "ids_missing", "crashes", "vLLM falls back to the target's three EAGLE-3 layers"),

@@ -13,6 +13,13 @@ from checks.drafter.folder import Folder
 from checks.drafter.weights import Shape
 
 BLOCK_KINDS = ("dflash", "dflash2")
+KIND_NAMES = {
+    "dflash": "a DFlash drafter",
+    "dflash2": "a second-generation DFlash drafter",
+    "eagle3": "an EAGLE-3 drafter",
+    "mtp": "a prediction layer of the target",
+    "draft_model": "an ordinary draft model",
+}
 
 
 @dataclass(frozen=True)
@@ -38,7 +45,10 @@ FORMULA = "formula, unconfirmed"
 
 @dataclass(frozen=True)
 class Expected:
-    """What the values should be and who says so; None where nobody does."""
+    """What the values should be and who says so; None where nobody does.
+
+    ``mask_hint`` is the mask of every published drafter with the target's vocabulary: evidence, no proof.
+    """
 
     ids: Known | None = None
     mask: Known | None = None
@@ -48,6 +58,7 @@ class Expected:
     layer_types: Known | None = None
     window: Known | None = None
     eps: Known | None = None
+    mask_hint: Known | None = None
     families: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -84,6 +95,11 @@ class Case:
     def kind(self) -> str:
         """What sort of drafter this is: dflash, dflash2, eagle3, mtp, draft_model or unknown."""
         return "mtp" if self.in_target else kind_of(self.config, self.shape)
+
+    @property
+    def kind_name(self) -> str:
+        """The kind as it stands in a sentence."""
+        return KIND_NAMES.get(self.kind, "a drafter of unknown kind")
 
     @property
     def is_block(self) -> bool:

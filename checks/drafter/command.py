@@ -1,20 +1,13 @@
-"""``provcheck drafter``: judges a drafter's files against its target and one engine version, before any
-GPU time."""
+"""``provcheck drafter``: a drafter's files against its target and one engine version, before any GPU time."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import click
 
-from checks.drafter.case import Case
-from checks.drafter.doctor import judge
-from checks.drafter.engine import Engine
-from checks.drafter.expected import Siblings, fit_siblings
-from checks.drafter.observe import build, local_siblings, observe, original_config
+from checks.drafter.run import Request, answer
 from checks.errors import BadInput
-from checks.model import Finding, Report, Status
 from checks.report.options import Presentation, finish, report_options
 
 _EPILOG = """\b
@@ -24,6 +17,7 @@ Examples:
   provcheck drafter models/drafter --target models/target --engine sglang==0.5.23 -k 16
   provcheck drafter models/drafter --target models/target --engine vllm==0.33.0 --siblings configs/
   provcheck drafter models/target --target models/target --engine sglang==0.5.11      multi-token prediction
+  provcheck drafter /srv/models/drafter --target /srv/models/target --engine vllm==0.20.1 --host kpro5
   provcheck drafter --knowable
 
 \b
@@ -84,11 +78,10 @@ def command(
     force: bool,
     knowable: bool,
 ) -> int:
-    """Is this draft model's config right for its target and this engine version? Reads headers and configs
-    only.
+    """Is this draft model's config right for its target and this engine version?
 
-    Layer ids (count, order, range, counting), mask token, RoPE, vocabulary, windows, block and k, tensors,
-    silent defaults, revision. Every fault is told with its measured size.
+    Reads headers and configs only. Layer ids (count, order, range, counting), mask token, RoPE, vocabulary,
+    windows, block and k, tensors, silent defaults, revision. Every fault is told with its measured size.
     """
     if knowable:
         from checks.drafter.knowable import page
@@ -99,141 +92,13 @@ def command(
         raise BadInput(
             "give the drafter's folder, --target with the target's folder, and --engine like vllm==0.20.1"
         )
-    if how.host is not None:
-        raise BadInput("--host: folders are read here; run provcheck on the machine that holds them")
     if force and not write:
         raise BadInput("--force goes with --write: it lets a config.json be replaced")
-    try:
-        engine = Engine.parse(engine_text, runner)
-    except ValueError as error:
-        raise BadInput(str(error)) from None
-    case = observe(drafter_dir, target_dir, engine, k=k, context=context)
-    more: list[Finding] = []
-    if siblings is not None:
-        case, told = _with_siblings(case, siblings)
-        more.append(told)
-    if write:
-        case, told = _write(case, force=force)
-        more.append(told)
-    findings, facts = judge(case)
-    return finish(Report("drafter", (*findings, *more), facts=facts), how)
-
-
-def _with_siblings(case: Case, where: str) -> tuple[Case, Finding]:
-    """The case with what relatives say, and one finding about them."""
-    unreachable: list[str] = []
-    if where == "hub":
-        from checks.data.drafter_families import SIBLING_REPOS
-        from checks.drafter.hub import fetch
-
-        configs, unreachable = fetch(SIBLING_REPOS)
-    else:
-        configs = local_siblings(Path(where))
-    fit = replace(fit_siblings(configs, case.goal), unreachable=tuple(unreachable))
-    built = build(
-        case.drafter,
-        case.target,
-        case.engine,
-        same=case.in_target,
-        k=case.k,
-        context=case.context,
-        siblings=fit,
+    request = Request(
+        str(drafter_dir), str(target_dir), engine_text, runner, k, context, siblings, write, force
     )
-    return built, siblings_finding(fit, where)
+    if how.host is not None:
+        from checks.drafter.afar import answer_from
 
-
-def siblings_finding(fit: Siblings, where: str) -> Finding:
-    """What the relatives said: unknown when there was none to ask, a warning when they contradict each
-    other."""
-    gone = "; ".join(fit.unreachable[:4])
-    if not fit.used:
-        why = (
-            f"no relative could be read ({gone})" if gone else f"{where} holds no config of a DFlash drafter"
-        )
-        fix = "check HF_ENDPOINT, HF_TOKEN and the network, or give a folder with their config.json files"
-        return Finding(
-            "drafter.siblings", Status.UNKNOWN, "drafter", why, cause=gone or None, fix=fix, owner="user"
-        )
-    rule = (
-        f"ids run from layer {fit.start} to L-{fit.gap}"
-        if fit.start is not None
-        else "no common rule for ids"
-    )
-    values = ", ".join(
-        f"{name} {value}"
-        for name, value in (("mask", fit.mask), ("block", fit.block), ("theta", fit.theta))
-        if value
-    )
-    message = f"{len(fit.used)} relatives: {rule}" + (
-        f"; with the target's vocabulary: {values}" if values else ""
-    )
-    if fit.conflicts:
-        return Finding(
-            "drafter.siblings",
-            Status.WARN,
-            "drafter",
-            message,
-            cause="; ".join(fit.conflicts),
-            fix="compare revisions",
-            owner="user",
-        )
-    return Finding(
-        "drafter.siblings",
-        Status.PASS,
-        "drafter",
-        message + (f" (not read: {gone})" if gone else ""),
-        value=list(fit.used),
-        owner="user",
-    )
-
-
-def _write(case: Case, *, force: bool) -> tuple[Case, Finding]:
-    """Composes and stores the config; returns the case as it is on disk afterwards."""
-    from checks.drafter.compose import compose
-    from checks.drafter.store import Exists, store
-
-    folder = Path(case.drafter.path)
-    made = compose(case, original_config(folder))
-    if made.refusals:
-        return case, Finding(
-            "drafter.write",
-            Status.FAIL,
-            "drafter",
-            "nothing was written: " + "; ".join(made.refusals),
-            cause="a value that nobody confirms would be a guess, and a guess "
-            "is what this command is against",
-            fix="get the publisher's config.json, or give relatives with --siblings",
-            owner="user",
-        )
-    try:
-        kept = store(folder, made.content, made.origins, force=force)
-    except Exists:
-        return case, Finding(
-            "drafter.write",
-            Status.FAIL,
-            "drafter",
-            "nothing was written: there is a config.json already",
-            cause="it may be somebody's work",
-            fix="add --force to replace it; the original is kept as config.json.orig",
-            owner="user",
-        )
-    from checks.drafter.config import parse
-
-    written = replace(case.drafter, config=parse(made.content))
-    after = build(written, case.target, case.engine, k=case.k, context=case.context)
-    after = replace(after, expected=case.expected)
-    listed = ", ".join(f"{name} ({origin})" for name, origin in made.origins.items())
-    message = f"config.json written for {case.engine}: {listed}" + (
-        f"; the former one is {kept.name}" if kept else ""
-    )
-    unsure = [name for name, origin in made.origins.items() if origin in {"formula, unconfirmed", "config"}]
-    return after, Finding(
-        "drafter.write",
-        Status.WARN if unsure else Status.PASS,
-        "drafter",
-        message,
-        value=dict(made.origins),
-        cause="; ".join([*made.notes, *([f"unconfirmed: {', '.join(unsure)}"] if unsure else [])]) or None,
-        fix="measure the acceptance length before relying on it" if unsure else None,
-        owner="user",
-    )
+        return finish(answer_from(how.host, request), how)
+    return finish(answer(request), how)

@@ -1,4 +1,5 @@
 """Composes the config.json that a drafter should have on one engine version, each value with its origin.
+
 Pure.
 
 What weights, target, published family and relatives say is taken; what nobody says is not invented. The usual
@@ -86,7 +87,7 @@ def _refusals(case: Case) -> list[str]:
     """Every reason at once why no config is written."""
     reasons: list[str] = []
     if case.kind != "dflash":
-        reasons.append(f"configs are composed for DFlash drafters only, this is a {case.kind} one")
+        reasons.append(f"configs are composed for DFlash drafters only, this is {case.kind_name}")
     if case.shape is None or not case.shape.layers:
         reasons.append("there are no weights to read sizes from")
     elif None in (

@@ -20,8 +20,10 @@ _NESTED = ("text_config", "transformer_layer_config", "llm_config")
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """What a config says. None is "absent". ``ids`` maps each field that holds layer ids to its list as
-    written."""
+    """What a config says.
+
+    None is "absent". ``ids`` maps each field that holds layer ids to its list as written.
+    """
 
     fmt: str = "hf"
     model_type: str | None = None
@@ -46,6 +48,7 @@ class ModelConfig:
     max_positions: int | None = None
     dtype: str | None = None
     mask: int | None = None
+    mask_field: str | None = None
     other_mask: int | None = None
     block: int | None = None
     other_block: int | None = None
@@ -183,9 +186,14 @@ def parse(raw: Mapping[str, Any], fmt: str | None = None) -> ModelConfig:
     found = [value for value in thetas if value is not None]
     theta, others = (found[0], found[1:]) if found else (None, [])
     masks = [
-        value
-        for value in (read.whole(special, "mask_token_id", 0), read.whole(raw, "mask_token_id", 0))
-        if value is not None
+        (place, value)
+        for place, source, name in (
+            ("dflash_config.mask_token_id", special, "mask_token_id"),
+            ("pard_token", raw, "pard_token"),
+            ("ptd_token_id", raw, "ptd_token_id"),
+            ("mask_token_id", raw, "mask_token_id"),
+        )
+        if (value := read.whole(source, name, 0)) is not None
     ]
     blocks = [
         value
@@ -220,8 +228,9 @@ def parse(raw: Mapping[str, Any], fmt: str | None = None) -> ModelConfig:
         tie=read.flag(body, "tie_word_embeddings"),
         max_positions=read.whole(body, "max_position_embeddings"),
         dtype=read.text(body, "dtype") or read.text(body, "torch_dtype"),
-        mask=masks[0] if masks else None,
-        other_mask=next((value for value in masks[1:] if value != masks[0]), None),
+        mask=masks[0][1] if masks else None,
+        mask_field=masks[0][0] if masks else None,
+        other_mask=next((value for _, value in masks[1:] if value != masks[0][1]), None),
         block=blocks[0] if blocks else None,
         other_block=next((value for value in blocks[1:] if value != blocks[0]), None),
         num_target_layers=read.whole(special, "num_target_layers") or read.whole(raw, "num_target_layers"),

@@ -15,8 +15,10 @@ _PART = re.compile(r"[0-9]+")
 
 @dataclass(frozen=True)
 class Engine:
-    """An engine at a version. ``runner`` is vLLM's ``v1`` or ``v2``; ``runner_given`` is false where it
-    was assumed."""
+    """An engine at a version.
+
+    ``runner`` is vLLM's ``v1`` or ``v2``; ``runner_given`` is false where it was assumed.
+    """
 
     name: str
     version: str

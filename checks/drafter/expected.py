@@ -119,9 +119,18 @@ def expected_values(
         layer_types=family("layer_types"),
         window=family("window"),
         eps=_either(family("eps"), lambda: of_target(target.eps)),
+        mask_hint=_mask_of_vocabulary(target.vocab),
         families=tuple(row.name for row in rows),
         notes=tuple(notes),
     )
+
+
+def _mask_of_vocabulary(vocab: int | None) -> Known | None:
+    rows = [row for row in FAMILIES if row.vocab == vocab and row.mask is not None]
+    if vocab is None or len({row.mask for row in rows}) != 1:
+        return None
+    source = f"all {len(rows)} drafters in the table with a vocabulary of {vocab}"
+    return Known(rows[0].mask, "family", source)
 
 
 def _either(first: Known | None, *others: Callable[[], Known | None]) -> Known | None:
@@ -154,8 +163,9 @@ def _sibling_ids(siblings: Siblings | None, target: ModelConfig, captured: int |
 
 
 def fit_siblings(configs: Iterable[tuple[str, ModelConfig]], target: ModelConfig) -> Siblings:
-    """Fits the rule of relatives. Ids use every relative; mask, block and theta only those with the target's
-    vocabulary.
+    """Fits the rule of relatives.
+
+    Ids use every relative; mask, block and theta only those with the target's vocabulary.
 
     A value on which relatives disagree is given up, and the disagreement told.
     """

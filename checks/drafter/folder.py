@@ -20,8 +20,9 @@ class Tokens:
 
 @dataclass(frozen=True)
 class Folder:
-    """One model folder. ``config`` is None when there is no config.json; ``tensors`` is empty when none were
-    read.
+    """One model folder.
+
+    ``config`` is None when there is no config.json; ``tensors`` is empty when none were read.
 
     ``revisions`` maps each commit found to what claims it; ``digests`` are SHA-256 of the safetensors
     headers.

@@ -27,11 +27,13 @@ class BadGguf(ValueError):
 
 
 def read_metadata(path: Path) -> dict[str, Any]:
-    """All scalars, and lists of numbers of at most MAX_KEPT items; longer ones are skipped. Raises
-    BadGguf, OSError."""
+    """All scalars, and lists of numbers of at most MAX_KEPT items; longer ones are skipped.
+
+    Raises BadGguf, OSError.
+    """
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise BadGguf(f"{path.name} is not a regular file")
     with path.open("rb") as stream:
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise BadGguf(f"{path.name} is not a regular file")
         reader = _Reader(stream, path.name, path.stat().st_size)
         if reader.take(4) != b"GGUF":
             raise BadGguf(f"{path.name} does not start with GGUF: another format, or damaged")

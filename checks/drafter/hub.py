@@ -49,8 +49,10 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
 
 
 def fetch(repos: Iterable[str]) -> tuple[list[tuple[str, ModelConfig]], list[str]]:
-    """The configs that could be had, and for the others one reason each. Raises BadInput for a bad
-    HF_ENDPOINT."""
+    """The configs that could be had, and for the others one reason each.
+
+    Raises BadInput for a bad HF_ENDPOINT.
+    """
     endpoint = os.environ.get("HF_ENDPOINT", DEFAULT_ENDPOINT).rstrip("/")
     parts = urlsplit(endpoint)
     if parts.scheme not in {"http", "https"} or not parts.hostname or parts.username or parts.password:
@@ -79,10 +81,15 @@ def _get(opener: urllib.request.OpenerDirector, url: str, repo: str) -> dict[str
     token = os.environ.get("HF_TOKEN", "").strip()
     if token:
         request.add_header("Authorization", f"Bearer {token}")
+    raw, end = b"", time.monotonic() + TIMEOUT
     with opener.open(request, timeout=TIMEOUT) as answer:
-        raw = answer.read(MAX_BYTES + 1)
-    if len(raw) > MAX_BYTES:
-        raise BadJson(f"config.json of {repo} is larger than {MAX_BYTES} bytes")
+        # One read each, so that a server which sends a byte now and then does not hold us for hours.
+        while part := answer.read1(2**16):
+            raw += part
+            if len(raw) > MAX_BYTES:
+                raise BadJson(f"config.json of {repo} is larger than {MAX_BYTES} bytes")
+            if time.monotonic() > end:
+                raise TimeoutError
     return parse_object(raw, what=f"config.json of {repo}")
 
 

@@ -1,4 +1,7 @@
-"""The page of ``provcheck drafter --knowable``: what is judged, field by field, and what no file can tell. Pure."""
+"""The page of ``provcheck drafter --knowable``: what is judged, field by field, and what no file can tell.
+
+Pure.
+"""
 
 from __future__ import annotations
 

@@ -44,8 +44,10 @@ def build(
     context: int | None = None,
     siblings: Siblings | None = None,
 ) -> Case:
-    """The case of two models already read. Looks the mask id up in the target's tokenizer (the one read
-    here)."""
+    """The case of two models already read.
+
+    Looks the mask id up in the target's tokenizer (the one read here).
+    """
     shape = derive(drafter.tensors) if drafter.tensors else None
     if same:
         shape = replace(shape, kind="mtp") if shape else None

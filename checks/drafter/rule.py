@@ -40,8 +40,9 @@ class Check:
 
 @dataclass(frozen=True)
 class Rule:
-    """One way to fail a check. ``when`` returns the values that ``message``, ``cause`` and ``fix`` are filled
-    with.
+    """One way to fail a check.
+
+    ``when`` returns the values that ``message``, ``cause`` and ``fix`` are filled with.
 
     ``effect`` is a key of the measured rows, or a function of the case that picks a row.
     """

@@ -41,8 +41,10 @@ PACKED = re.compile(r"\.(weight_packed|qweight|weight_scale|weight_scale_inv|sca
 
 @dataclass(frozen=True)
 class Shape:
-    """Sizes derived from tensor shapes; None where the tensors do not tell. ``fc_in`` is the width that fc
-    expects."""
+    """Sizes derived from tensor shapes; None where the tensors do not tell.
+
+    ``fc_in`` is the width that fc expects.
+    """
 
     kind: str
     hidden: int | None
@@ -106,7 +108,7 @@ def derive(tensors: Mapping[str, Tensor]) -> Shape:
     head_dim = q_norm[0] if len(q_norm) == 1 else None
     embed = at("embed_tokens.weight") or at("lm_head.weight")
     kinds = Counter(tensor.dtype for tensor in names.values())
-    floating = [kind for kind, _ in kinds.most_common() if kind.startswith(("F", "BF"))]
+    floating = [kind for kind, _ in kinds.most_common() if kind in {"BF16", "F16", "F32"}]
     return Shape(
         kind=_kind(names),
         hidden=hidden,

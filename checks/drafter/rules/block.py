@@ -82,7 +82,7 @@ def k_uneven(case: Case) -> Facts | None:
 
 def _skips(case: Case) -> str | None:
     if not case.is_block:
-        return f"a {case.kind} drafter has no block"
+        return f"{case.kind_name} has no block"
     return "no config.json" if case.config is None else None
 
 

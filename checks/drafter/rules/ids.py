@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from checks.data.id_conventions import MEANING
 from checks.drafter.case import Case
 from checks.drafter.rule import Check, Facts, Rule
 from checks.model import Status
 
 
 def no_ids(case: Case) -> str | None:
-    if not case.is_block:
-        return f"a {case.kind} drafter is not judged by DFlash layer ids"
+    """Why there is no list of ids to judge; EAGLE-3 drafters may have one too."""
+    if not case.is_block and case.kind != "eagle3":
+        return f"{case.kind_name} is not judged by DFlash layer ids"
     if case.config is None:
         return "no config.json"
     return None if case.written_ids else "no ids that this engine reads"
@@ -82,21 +84,19 @@ def not_rising_honoured(case: Case) -> Facts | None:
 
 
 def out_of_range(case: Case) -> Facts | None:
+    """Layers that the file means and the target does not have; -1 (the embeddings) only where it can be meant."""
     total = case.goal.layers
     if total is None or case.written_ids is None:
         return None
-    pairs = zip(case.written_ids[1], case.captured_layers or (), case.meant_layers or (), strict=True)
-    bad = [number for number, caught, meant in pairs if not (-1 <= caught < total and -1 <= meant < total)]
-    if case.written_ids[0] in {"dflash_config.target_layer_ids", "target_layer_ids"}:
-        bad += [number for number in case.written_ids[1] if number < 0]
-    return (
-        {"bad": sorted(set(bad)), "last": total - 1, "total": total, "field": case.written_ids[0]}
-        if bad
-        else None
-    )
+    field, numbers = case.written_ids
+    lowest = 0 if MEANING[field] == 0 else -1
+    pairs = zip(numbers, case.meant_layers or (), strict=True)
+    bad = sorted({number for number, meant in pairs if not lowest <= meant < total})
+    return {"bad": bad, "last": total - 1, "total": total, "field": field} if bad else None
 
 
 def written_value(case: Case) -> object:
+    """The ids as the file has them, for a finding's value."""
     return list(case.written_ids[1]) if case.written_ids else None
 
 

@@ -29,6 +29,11 @@ def _confirmed(case: Case) -> bool:
     return right is not None and config is not None and config.mask == right.value
 
 
+def _hinted(case: Case) -> bool:
+    hint, config = case.expected.mask_hint, case.config
+    return hint is not None and config is not None and config.mask == hint.value
+
+
 def missing(case: Case) -> Facts | None:
     if case.config is None or case.config.mask is not None:
         return None
@@ -69,6 +74,36 @@ def is_template(case: Case) -> Facts | None:
     return {"mask": case.config.mask, "text": case.mask_text}
 
 
+def elsewhere(case: Case) -> Facts | None:
+    """The id stands at the top level only, and this engine is known, or not known otherwise, to read
+    dflash_config."""
+    config = case.config
+    if config is None or config.fmt != "hf" or config.mask_field != "mask_token_id":
+        return None
+    return {"engine": case.engine, "mask": config.mask}
+
+
+def elsewhere_unread(case: Case) -> Facts | None:
+    return elsewhere(case) if case.engine.does("mask_top", "unread") else None
+
+
+def elsewhere_unsure(case: Case) -> Facts | None:
+    return elsewhere(case) if case.engine.ability("mask_top") is None else None
+
+
+def off_relatives(case: Case) -> Facts | None:
+    """Nobody knows this drafter, but every published one with this vocabulary has another mask."""
+    hint, mask = case.expected.mask_hint, case.config.mask if case.config else None
+    if case.expected.mask is not None or hint is None or mask is None or mask == hint.value:
+        return None
+    return {"mask": mask, "hint": hint.value, "source": hint.source}
+
+
+def missing_effect(case: Case) -> Effect | None:
+    """Engines that invent an id go on with an unused one."""
+    return effect("mask_unused" if case.engine.does("mask_missing", "invents") else "mask_missing")
+
+
 def off(case: Case) -> Facts | None:
     right, mask = case.expected.mask, case.config.mask if case.config else None
     if right is None or mask is None or mask == right.value:
@@ -89,7 +124,7 @@ def off_effect(case: Case) -> Effect | None:
 
 
 def _blind(case: Case) -> str | None:
-    if case.config is None or case.config.mask is None or _confirmed(case):
+    if case.config is None or case.config.mask is None or _confirmed(case) or _hinted(case):
         return None
     if _vocabulary(case) is None:
         return "the target's config gives no vocabulary size, so the mask id cannot be judged"
@@ -106,6 +141,8 @@ def _passes(case: Case) -> str:
     mask = case.config.mask if case.config else None
     if _confirmed(case) and case.expected.mask:
         return f"mask id {mask} is that of {case.expected.mask.source} ({case.expected.mask.origin})"
+    if _hinted(case) and case.expected.mask_hint:
+        return f"mask id {mask} is that of {case.expected.mask_hint.source}"
     return (
         f"mask id {mask} is below the vocabulary and never emitted; whether it is the one used in training "
         "cannot be known from files"
@@ -114,7 +151,7 @@ def _passes(case: Case) -> str:
 
 def _skips(case: Case) -> str | None:
     if not case.is_block:
-        return f"a {case.kind} drafter has no mask token"
+        return f"{case.kind_name} has no mask token"
     return "no config.json" if case.config is None else None
 
 
@@ -140,7 +177,7 @@ RULES = (
         "{does}",
         "{fix}",
         "measured on vLLM 0.20.1; SGLang 0.5.11 code",
-        "mask_missing",
+        missing_effect,
     ),
     Rule(
         "mask_beyond",
@@ -196,6 +233,38 @@ RULES = (
         "another id was guessed or copied ({origin}: {source}); this alone makes a dead drafter",
         "write mask_token_id {right}",
         "measured on vLLM 0.20.1",
+        off_effect,
+    ),
+    Rule(
+        "mask_elsewhere",
+        "drafter.mask",
+        Status.FAIL,
+        elsewhere_unread,
+        "mask_token_id {mask} stands at the top level, where {engine} does not look",
+        "it reads dflash_config.mask_token_id; without one vLLM refuses to start and SGLang makes an id up",
+        "move it into dflash_config",
+        "vLLM 0.20.1; SGLang 0.5.11 dflash_utils",
+        missing_effect,
+    ),
+    Rule(
+        "mask_elsewhere_unsure",
+        "drafter.mask",
+        Status.WARN,
+        elsewhere_unsure,
+        "mask_token_id {mask} stands at the top level; whether {engine} looks there is not known",
+        "vLLM 0.20.1 does not, 0.33.0 does",
+        "move it into dflash_config",
+        "vLLM 0.20.1 and 0.33.0",
+    ),
+    Rule(
+        "mask_off_relatives",
+        "drafter.mask",
+        Status.WARN,
+        off_relatives,
+        "mask id {mask} differs from the {hint} of {source}",
+        "this drafter is in no table, so it may be right; drafters for one vocabulary usually share the mask",
+        "compare with the publisher's config",
+        "checks/data/drafter_families.py",
         off_effect,
     ),
     Rule(

@@ -143,9 +143,9 @@ CHECKS = (
     Check(
         "drafter.engine",
         "Not every engine version can run every drafter.",
-        lambda case: f"{case.engine} runs {case.kind} drafters",
+        lambda case: f"{case.engine} can run {case.kind_name}",
         blind=lambda case: (
-            f"whether {case.engine} runs {case.kind} drafters is not known"
+            f"whether {case.engine} can run {case.kind_name} is not known"
             if case.is_block
             and (case.engine.ability("dflash") is None or case.engine.does("dflash", "unknown"))
             else None

@@ -62,11 +62,14 @@ def partial(case: Case) -> Facts | None:
 
 
 def scaled(case: Case) -> Facts | None:
-    mine = case.config.rope_type if case.config else None
-    theirs = case.goal.rope_type
-    if case.config is None or (mine or "default") == (theirs or "default"):
-        return None
-    return {"mine": mine or "default", "theirs": theirs or "default"}
+    mine = _scaling(case.config.rope_type if case.config else None)
+    theirs = _scaling(case.goal.rope_type)
+    return None if case.config is None or mine == theirs else {"mine": mine, "theirs": theirs}
+
+
+def _scaling(name: str | None) -> str:
+    """Multi-section RoPE (mrope) is plain RoPE for text."""
+    return "default" if name in (None, "mrope") else str(name)
 
 
 def effect_of(case: Case) -> Effect | None:
@@ -92,7 +95,7 @@ def _blind(case: Case) -> str | None:
 
 def _skips(case: Case) -> str | None:
     if case.kind not in {"dflash", "dflash2", "eagle3"}:
-        return f"a {case.kind} drafter keeps its own RoPE"
+        return f"{case.kind_name} keeps its own RoPE"
     return "no config.json" if case.config is None else None
 
 

@@ -117,7 +117,7 @@ def dtype_differs(case: Case) -> Facts | None:
 
 
 def _skips(case: Case) -> str | None:
-    return None if case.is_block else f"tensors of a {case.kind} drafter are not judged by name"
+    return None if case.is_block else f"tensors of {case.kind_name} are not judged by name"
 
 
 def _no_weights(case: Case) -> str | None:

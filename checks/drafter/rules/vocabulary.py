@@ -104,7 +104,7 @@ CHECKS = (
             if case.config and case.config.num_target_layers
             else "this format does not say how deep the target is"
         ),
-        skips=lambda case: _skips(case) or (None if case.is_block else f"a {case.kind} drafter does not say"),
+        skips=lambda case: _skips(case) or (None if case.is_block else f"{case.kind_name} does not say"),
         blind=lambda case: None if case.goal.layers else "the target's config gives no number of layers",
         value=lambda case: case.config.num_target_layers if case.config else None,
         limit=lambda case: case.goal.layers,

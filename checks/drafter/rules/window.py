@@ -132,7 +132,7 @@ def off_family(case: Case) -> Facts | None:
 
 def _skips(case: Case) -> str | None:
     if not case.is_block:
-        return f"a {case.kind} drafter is not judged by its windows"
+        return f"{case.kind_name} is not judged by its windows"
     return "no config.json" if case.config is None else None
 
 

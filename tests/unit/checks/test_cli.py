@@ -92,7 +92,7 @@ def test_every_command_of_the_table_is_there(provcheck: Callable[..., Any]) -> N
 def identities_in_the_code(root: Path) -> set[str]:
     found = set()
     for path in sorted((root / "checks").rglob("*.py")):
-        if path.name.startswith("catalogue"):
+        if path.name == "catalogue.py":
             continue
         for item in ast.walk(ast.parse(path.read_text())):
             if (

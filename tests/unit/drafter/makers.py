@@ -1,4 +1,5 @@
-"""Makes drafters and targets on disk: safetensors files of a header and nothing but a hole, configs, tokenizers."""
+"""Makes drafters and targets on disk: safetensors files of a header and nothing but a hole, configs,
+tokenizers."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ Shapes = dict[str, tuple[int, ...]]
 SIZES = {"BF16": 2, "F16": 2, "F32": 4, "U8": 1, "I32": 4, "F8_E4M3": 1}
 
 
-def header(shapes: Mapping[str, tuple[int, ...]], types: Mapping[str, str] | None = None) -> tuple[bytes, int]:
+def header(
+    shapes: Mapping[str, tuple[int, ...]], types: Mapping[str, str] | None = None
+) -> tuple[bytes, int]:
     """The header as bytes, and how many bytes of data it describes."""
     position, content = 0, {}
     for name, shape in shapes.items():
@@ -36,7 +39,9 @@ def header(shapes: Mapping[str, tuple[int, ...]], types: Mapping[str, str] | Non
     return json.dumps(content).encode(), position
 
 
-def write_weights(path: Path, shapes: Mapping[str, tuple[int, ...]], types: Mapping[str, str] | None = None) -> None:
+def write_weights(
+    path: Path, shapes: Mapping[str, tuple[int, ...]], types: Mapping[str, str] | None = None
+) -> None:
     """A sparse file: the header is real, the data is a hole."""
     raw, data = header(shapes, types)
     with path.open("wb") as stream:
@@ -206,7 +211,8 @@ def toy_pair() -> Pair:
 
 
 def incident_pair(mask: int = 248044) -> Pair:
-    """The guess of the incident: ids by a spacing of 15.5, an end-of-text mask, theta, vocabulary and window left out."""
+    """The guess of the incident: ids by a spacing of 15.5, an end-of-text mask, theta, vocabulary and
+    window left out."""
     from checks.data.drafter_families import FAMILIES
 
     pair = family_pair(next(row for row in FAMILIES if row.name == "Qwen3.6-27B-DFlash"))
@@ -218,7 +224,9 @@ def incident_pair(mask: int = 248044) -> Pair:
     return pair
 
 
-def judged(pair: Pair, engine: str = "vllm==0.33.0", *, runner: str | None = None, **options: Any) -> dict[str, Finding]:
+def judged(
+    pair: Pair, engine: str = "vllm==0.33.0", *, runner: str | None = None, **options: Any
+) -> dict[str, Finding]:
     """Findings by id, judged in memory."""
     case = case_of(pair, engine, runner=runner, **options)
     return {finding.id: finding for finding in judge(case)[0]}

@@ -37,7 +37,12 @@ def mtp_pair() -> Pair:
     """A target with one prediction layer in its own checkpoint."""
     shapes = {f"model.layers.{n}.mlp.up_proj.weight": (64, 32) for n in range(4)}
     shapes |= {"mtp.fc.weight": (32, 64), "mtp.layers.0.self_attn.q_proj.weight": (32, 32)}
-    config = {"model_type": "qwen3_5_text", "hidden_size": 32, "num_hidden_layers": 4, "mtp_num_hidden_layers": 1}
+    config = {
+        "model_type": "qwen3_5_text",
+        "hidden_size": 32,
+        "num_hidden_layers": 4,
+        "mtp_num_hidden_layers": 1,
+    }
     return Pair(shapes, {**config, "vocab_size": 100}, {**config, "vocab_size": 100})
 
 
@@ -62,12 +67,12 @@ class Fires:
     def build(self) -> Case:
         pair = self.make()
         if pair.config is not None:
-            pair.config |= self.config
-            if self.special:
-                pair.config["dflash_config"] = {**pair.config.get("dflash_config", {}), **self.special}
             for name in self.drop:
                 pair.config.pop(name, None)
                 pair.config.get("dflash_config", {}).pop(name, None)
+            pair.config |= self.config
+            if self.special:
+                pair.config["dflash_config"] = {**pair.config.get("dflash_config", {}), **self.special}
         (pair.target.get("text_config") or pair.target).update(self.target)
         for name in self.drop_tensors:
             pair.shapes = {key: shape for key, shape in pair.shapes.items() if name not in key}
@@ -85,7 +90,11 @@ def no_config() -> Pair:
 
 def speculators() -> Pair:
     pair = toy()
-    body = {key: value for key, value in (pair.config or {}).items() if key not in ("dflash_config", "architectures")}
+    body = {
+        key: value
+        for key, value in (pair.config or {}).items()
+        if key not in ("dflash_config", "architectures")
+    }
     body.pop("eagle_aux_hidden_state_layer_ids")
     pair.config = {
         "speculators_model_type": "dflash",
@@ -100,7 +109,12 @@ def speculators() -> Pair:
 def draft_model() -> Pair:
     pair = toy()
     pair.shapes = {"model.embed_tokens.weight": (4096, 128), "model.layers.0.mlp.up_proj.weight": (384, 128)}
-    pair.config = {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "vocab_size": 4096, "hidden_size": 128}
+    pair.config = {
+        "architectures": ["Qwen3ForCausalLM"],
+        "model_type": "qwen3",
+        "vocab_size": 4096,
+        "hidden_size": 128,
+    }
     return pair
 
 
@@ -111,6 +125,34 @@ def with_drafter(**changes: Any) -> Callable[[Case], Case]:
 def gguf(case: Case) -> Case:
     raw = {"architectures": ["DFlashDraftModel"], "dflash.target_layers": [2, 6, 10], "mask_token_id": 4090}
     return replace(case, shape=None, drafter=replace(case.drafter, config=parse(raw, "gguf"), tensors={}))
+
+
+def eagle() -> Pair:
+    """An EAGLE-3 drafter of one layer that captures three target layers."""
+    pair = toy()
+    pair.shapes = {
+        "d2t": (1000,),
+        "fc.weight": (256, 768),
+        "norm.weight": (256,),
+        "lm_head.weight": (1000, 256),
+        "midlayer.hidden_norm.weight": (256,),
+        "midlayer.self_attn.q_proj.weight": (256, 512),
+    }
+    pair.config = {
+        "architectures": ["LlamaForCausalLMEagle3"],
+        "model_type": "llama",
+        "vocab_size": 4096,
+        "draft_vocab_size": 1000,
+        "hidden_size": 256,
+        "intermediate_size": 768,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 4,
+        "max_position_embeddings": 4096,
+        "rope_theta": 1000000,
+        "rms_norm_eps": 1e-6,
+        "eagle_aux_hidden_state_layer_ids": [2, 6, 9],
+    }
+    return pair
 
 
 QUANT = {"quant_method": "compressed-tensors", "ignore": ["lm_head"]}
@@ -163,6 +205,11 @@ FIRES: dict[str, Fires] = {
     "mask_is_ordinary": Fires(special={"mask_token_id": 300}),
     "mask_is_template": Fires(special={"mask_token_id": 4000}, added={4000: "<|im_start|>"}),
     "mask_off": Fires(qwen8, special={"mask_token_id": 151670}),
+    "mask_elsewhere": Fires(drop=("mask_token_id",), config={"mask_token_id": 4090}),
+    "mask_elsewhere_unsure": Fires(
+        drop=("mask_token_id",), config={"mask_token_id": 4090}, engine="vllm==0.25.0"
+    ),
+    "mask_off_relatives": Fires(lambda: row("Qwen3-Coder-30B-A3B-DFlash"), special={"mask_token_id": 151670}),
     "mask_two": Fires(config={"mask_token_id": 4091}),
     "rope_absent": Fires(drop=("rope_theta",)),
     "rope_differs": Fires(config={"rope_theta": 1e8}),
@@ -221,6 +268,7 @@ HEALTHY: dict[str, Fires] = {
     "DFlash2 on 0.33": Fires(lambda: row("Qwen3.8-27B-DFlash2"), engine="vllm==0.33.0"),
     "speculators on 0.20.1": Fires(speculators),
     "prediction layer": Fires(mtp_pair, options=SAME),
+    "EAGLE-3": Fires(eagle),
     "quantised, listed": Fires(mtp_pair, target={"quantization_config": IGNORED}, options=SAME),
 }
 
@@ -250,3 +298,48 @@ def test_every_rule_tells_what_why_and_what_to_do_from_its_own_facts(rule: Any) 
         assert text.strip()
     assert "{" not in (rule.message + rule.cause + rule.fix).format(**facts)
     assert rule.status in (Status.WARN, Status.FAIL, Status.UNKNOWN)
+
+
+@pytest.mark.parametrize(("context", "rule"), [(2048, "window_ignored"), (2049, "window_ignored_beyond")])
+def test_an_ignored_window_is_a_warning_up_to_its_size_and_a_failure_beyond(context: int, rule: str) -> None:
+    fired = {
+        item.rule.name for item in applicable_rules(Fires(sliding, options={"context": context}).build())
+    }
+    assert fired & {"window_ignored", "window_ignored_beyond"} == {rule}
+
+
+@pytest.mark.parametrize(
+    ("ids", "bad"), [([0, 5, 12], []), ([0, 5, 13], [13]), ([-1, 5, 9], [-1]), ([1, 5, 12], [])]
+)
+def test_a_shifted_list_runs_from_the_embeddings_to_the_last_layer(ids: list[int], bad: list[int]) -> None:
+    case = Fires(config={"eagle_aux_hidden_state_layer_ids": ids}).build()
+    facts = [item.facts["bad"] for item in applicable_rules(case) if item.rule.name == "ids_out_of_range"]
+    assert facts == ([bad] if bad else [])
+
+
+@pytest.mark.parametrize(("ids", "bad"), [([0, 5, 11], []), ([1, 5, 12], [12]), ([-1, 5, 9], [-1])])
+def test_a_plain_list_runs_from_the_first_to_the_last_layer(ids: list[int], bad: list[int]) -> None:
+    case = Fires(special={"target_layer_ids": ids}, engine="sglang==0.5.11").build()
+    facts = [item.facts["bad"] for item in applicable_rules(case) if item.rule.name == "ids_out_of_range"]
+    assert facts == ([bad] if bad else [])
+
+
+@pytest.mark.parametrize(
+    ("change", "rule"),
+    [
+        ({"eagle_aux_hidden_state_layer_ids": [2, 6]}, "ids_wrong_count"),
+        ({"eagle_aux_hidden_state_layer_ids": [2, 6, 20]}, "ids_out_of_range"),
+        ({"rope_theta": 1e4}, "rope_differs"),
+        ({"vocab_size": 3000}, "vocab_smaller"),
+    ],
+)
+def test_an_eagle_drafter_is_judged_by_what_it_shares_with_the_others(
+    change: dict[str, Any], rule: str
+) -> None:
+    assert rule in {item.rule.name for item in applicable_rules(Fires(eagle, config=change).build())}
+
+
+def test_ids_counted_in_another_way_are_named_as_such() -> None:
+    case = Fires(qwen8, special={"target_layer_ids": [2, 10, 18, 26, 34]}, engine="vllm==0.33.0").build()
+    facts = next(item.facts for item in applicable_rules(case) if item.rule.name == "ids_off_family")
+    assert "all by one" in facts["far"]

@@ -1,0 +1,186 @@
+"""Ranks the causes of what was seen, says why the others are out, and asks for the evidence that is missing."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+from checks.data.causes import CAUSES, CauseRow
+from checks.data.references import reference_for
+from checks.serving.evidence import Evidence
+from checks.serving.opinion import ASK_OFF, Opinion, Stance
+from checks.serving.rules_bands import seen_healthy_before
+from checks.serving.rules_machine import ACCEPTANCE_IS_COUNTED
+from checks.serving.signs import Signs, signs_of, speed_ratio
+
+DETERMINED = 0.5
+"""Weight from which a cause is named; below it the outcome is "undetermined" with candidates."""
+
+_HEADLINES = {
+    "configuration": "drafter configuration",
+    "weights": "drafter weights",
+    "pairing": "drafter and target do not belong together",
+    "prompts": "prompts or thinking mode",
+    "tuning": "tuning of speculation",
+    "engine": "engine version or state",
+    "infrastructure": "infrastructure",
+    "measurement": "the comparison itself",
+}
+_CLOSE = 0.05
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """``rank`` starts at 1; causes whose evidence cannot be told apart share a rank."""
+
+    row: CauseRow
+    opinion: Opinion
+    rank: int
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    signs: Signs
+    causes: tuple[Ranked, ...]
+    excluded: tuple[tuple[CauseRow, str], ...]
+    asks: tuple[str, ...]
+    headline: str
+    determined: bool
+
+
+def diagnose(e: Evidence) -> Diagnosis:
+    """All rules over one run. A cause needs no symptom when a file or log states it directly."""
+    signs = signs_of(e)
+    opinions = [(row, _discounted(e, row, row.when(e, signs))) for row in CAUSES]
+    held = sorted(
+        ((row, opinion) for row, opinion in opinions if opinion.stance is Stance.SUPPORTED),
+        key=lambda pair: -pair[1].weight,
+    )
+    causes = _rank(held)
+    out = tuple((row, opinion.because) for row, opinion in opinions if opinion.stance is Stance.EXCLUDED)
+    asks = [
+        opinion.ask
+        for _, opinion in (*held, *opinions)
+        if opinion.ask and opinion.stance is not Stance.EXCLUDED
+    ]
+    if signs.any and e.spec_counted and e.off is None and not signs.died:
+        asks.append(ASK_OFF)
+    determined = bool(causes) and causes[0].opinion.weight >= DETERMINED
+    return Diagnosis(
+        signs,
+        causes,
+        out,
+        tuple(dict.fromkeys(asks)),
+        _headline(e, signs, causes, out, determined),
+        determined,
+    )
+
+
+_FILES = ("configuration", "weights", "pairing")
+
+
+def _discounted(e: Evidence, row: CauseRow, opinion: Opinion) -> Opinion:
+    """A fault of the files explains little when the same method was healthy on another engine version: files do not
+    change with it. What a file or log states directly stays."""
+    if row.family not in _FILES or not 0.4 < opinion.weight < 0.93 or not seen_healthy_before(e):
+        return opinion
+    version = e.baseline.version if e.baseline else None
+    return replace(opinion, weight=0.4, because=f"{opinion.because}; but the same was healthy on {version}")
+
+
+def _rank(held: list[tuple[CauseRow, Opinion]]) -> tuple[Ranked, ...]:
+    ranked: list[Ranked] = []
+    for index, (row, opinion) in enumerate(held, 1):
+        previous = ranked[-1] if ranked else None
+        same = previous is not None and previous.opinion.weight - opinion.weight < 1e-9
+        ranked.append(Ranked(row, opinion, previous.rank if same and previous else index))
+    return tuple(ranked)
+
+
+def leaders(causes: tuple[Ranked, ...]) -> list[Ranked]:
+    """The causes that the numbers cannot tell from the first: to be mended together."""
+    if not causes:
+        return []
+    top = causes[0].opinion.weight
+    return [
+        ranked
+        for ranked in causes
+        if top - ranked.opinion.weight < _CLOSE and ranked.opinion.weight >= DETERMINED
+    ]
+
+
+def _headline(
+    e: Evidence,
+    signs: Signs,
+    causes: tuple[Ranked, ...],
+    out: tuple[tuple[CauseRow, str], ...],
+    determined: bool,
+) -> str:
+    if not signs.any and not causes:
+        return "nothing to explain"
+    if not signs.enough and not determined:
+        return "too few drafts to conclude anything"
+    if not determined:
+        names = ", ".join(ranked.row.title for ranked in causes[:4]) or "no rule fits"
+        return f"undetermined; candidates: {names}"
+    leading = leaders(causes)
+    families = list(dict.fromkeys(_HEADLINES[ranked.row.family] for ranked in leading))
+    named = " or ".join(families) + ": " + ", or ".join(ranked.row.title for ranked in leading)
+    if len(leading) > 1 and len(leading) == sum(ranked.rank == causes[0].rank for ranked in causes):
+        named += " (equal by these numbers)"
+    machine = [ranked for ranked in causes if ranked.row.family == "infrastructure"]
+    if machine and machine[0] not in leading and signs.slow_step and machine[0].opinion.weight >= DETERMINED:
+        return f"{named}; and besides, infrastructure: {machine[0].row.title}"
+    if signs.poor_acceptance and not any(ranked in machine for ranked in leading):
+        reasons = [split_of_loss(e), ACCEPTANCE_IS_COUNTED]
+        reasons += [why for row, why in out if row.family == "infrastructure"]
+        return f"{named}; infrastructure excluded because {'; '.join(dict.fromkeys(filter(None, reasons)))}"
+    return named
+
+
+def split_of_loss(e: Evidence) -> str:
+    """How much of a loss against the baseline is acceptance and how much is time per step, as factors.
+
+    tokens/s = length / step, so the factor of the loss is the product of the two; an unknown length of the baseline
+    is replaced by the published one of this model and method, and said so.
+    """
+    ratio = speed_ratio(e)
+    if ratio is None or ratio >= 1 or e.acceptance is None or e.speed is None or e.baseline is None:
+        return ""
+    reference = reference_for(str(e.settings.get("model") or ""), e.method, e.k)
+    length = e.baseline.length or (reference.usual if reference else None)
+    if not length or not e.speed.ms_per_step:
+        return ""
+    whose = "" if e.baseline.length else f", taking the published length of {length:g} for a healthy one"
+    by_length = length / e.acceptance.length
+    by_step = (1 / ratio) / by_length
+    share = math.log(by_length) / math.log(1 / ratio) if ratio < 1 else 0.0
+    return (
+        f"of the {1 / ratio:.1f}x lost, {by_length:.1f}x is acceptance ({min(share, 1):.0%}) and"
+        f" {by_step:.1f}x time per step ({e.speed.ms_per_step:.0f} ms{whose})"
+    )
+
+
+def as_facts(found: Diagnosis) -> dict[str, Any]:
+    """The diagnosis for ``facts.diagnosis`` of the report."""
+    return {
+        "headline": found.headline,
+        "determined": found.determined,
+        "causes": [
+            {
+                "id": ranked.row.id,
+                "rank": ranked.rank,
+                "weight": round(ranked.opinion.weight, 2),
+                "family": ranked.row.family,
+                "title": ranked.row.title,
+                "because": ranked.opinion.because,
+                "fix": ranked.row.fix,
+                "source": ranked.row.source,
+                "settled_by": ranked.opinion.ask,
+            }
+            for ranked in found.causes
+        ],
+        "excluded": [{"id": row.id, "title": row.title, "because": why} for row, why in found.excluded],
+        "asks": list(found.asks),
+    }

@@ -1,0 +1,261 @@
+"""Observes a running service: what it says of itself, then what it does. Sends nothing in passive mode."""
+
+from __future__ import annotations
+
+import datetime
+import platform
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from checks import child
+from checks.errors import BadInput
+from checks.model import Finding, Status
+from checks.serving import counters as counting
+from checks.serving import generate, metrics, process, record, window
+from checks.serving.address import server as address
+from checks.serving.client import Client, NoAnswer
+from checks.serving.enginelog import parse as parse_log
+from checks.serving.limits import Limits
+from checks.serving.observation import Observation
+from checks.serving.settings import settings_of
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_SECRET = re.compile(r"(api_?key|admin_?key|token|secret|password)s?$", re.I)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to do: see the options of ``provcheck serve``. ``seconds`` limits the measured window."""
+
+    url: str
+    model: str | None = None
+    key_file: Path | None = None
+    passive: bool = False
+    seconds: float = 120.0
+    wait: float = 10.0
+    thinking: bool = False
+    context: int = 0
+    levels: tuple[int, ...] = ()
+    log: Path | None = None
+    unit: str | None = None
+    drafter: Path | None = None
+    target: Path | None = None
+    since: Observation | None = None
+    progress: Callable[[str], None] = field(default=lambda line: None)
+
+
+def observe(plan: Plan) -> Observation:
+    """Raises BadInput for an address, key or file that cannot be used; a bad service is a finding."""
+    target = address(plan.url, plan.model or "-", plan.key_file)
+    client = Client(target)
+    log = _log(plan)
+    said = _self_description(client, log)
+    if not plan.model and said.get("model_id"):
+        target = replace(target, model=said["model_id"])
+        client = Client(target)
+    seen = Observation(
+        log=log,
+        config=said,
+        passive=plan.passive,
+        host=platform.node(),
+        taken=datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        live=True,
+    )
+    seen = with_files(seen, plan.drafter, plan.target)
+    return _passive(client, seen, plan) if plan.passive else _active(client, seen, plan)
+
+
+def _passive(client: Client, seen: Observation, plan: Plan) -> Observation:
+    try:
+        page = client.page("/metrics")
+    except NoAnswer as error:
+        return replace(seen, findings=(_unreachable(str(error)),))
+    if page is None:
+        return replace(seen, findings=(_no_metrics(),))
+    before = window_start(plan.since) if plan.since else None
+    return replace(seen, before=_still_counting(before, page), after=page)
+
+
+def window_start(earlier: Observation) -> str | None:
+    """The page from which to count on: the end of the earlier look, or its start when it saw too little to judge.
+
+    So a timer may look as often as it likes: counts of a quiet hour add up until they say something.
+    """
+    try:
+        after = counting.of_page(metrics.parse(earlier.after or ""))
+        seen = (
+            counting.difference(counting.of_page(metrics.parse(earlier.before)), after)
+            if earlier.before
+            else after
+        )
+    except BadInput:
+        return earlier.after
+    enough = (
+        seen.drafts >= Limits().drafts
+        if seen.drafts is not None
+        else (seen.generation_tokens or 0) >= 10 * Limits().drafts
+    )
+    return earlier.after if enough else earlier.before
+
+
+def _still_counting(before: str | None, after: str) -> str | None:
+    """The earlier page, or None when the engine was restarted since: then its counts since start are the window."""
+    if before is None:
+        return None
+    try:
+        counting.difference(counting.of_page(metrics.parse(before)), counting.of_page(metrics.parse(after)))
+    except BadInput:
+        return None
+    return before
+
+
+def _active(client: Client, seen: Observation, plan: Plan) -> Observation:
+    result, code = generate.wait(client.server, plan.wait, once=plan.wait <= 0, progress=plan.progress)
+    if code == 3:
+        return replace(seen, findings=(_unreachable(result.why),))
+    if code != 0:
+        finding = Finding(
+            "serve.ready",
+            Status.FAIL,
+            "engine",
+            f"the server is there and generates nothing: {result.why}",
+            fix="read its log; `provcheck serve --log FILE --diagnose` names what it says",
+            owner="user",
+        )
+        return replace(seen, findings=(finding,))
+    ready = Finding(
+        "serve.ready", Status.PASS, "engine", f"generated {result.tokens} tokens after {result.seconds:.1f} s"
+    )
+    sglang = settings_of(seen, parse_log((seen.log or "").splitlines())).engine == "sglang"
+    measured = window.measure(
+        client,
+        seconds=plan.seconds,
+        thinking=plan.thinking,
+        context=plan.context,
+        levels=plan.levels,
+        sglang=sglang,
+        progress=plan.progress,
+    )
+    seen = replace(seen, before=measured.before, after=measured.after, window=measured.told)
+    findings = [ready]
+    if measured.failure:
+        findings.append(
+            Finding(
+                "serve.window",
+                Status.FAIL,
+                "engine",
+                f"the measurement broke off: {measured.failure}",
+                owner="user",
+            )
+        )
+    if measured.after is None:
+        findings.append(_no_metrics())
+    return replace(seen, findings=tuple(findings))
+
+
+def with_files(seen: Observation, drafter: Path | None, target: Path | None) -> Observation:
+    """Adds the drafter's and the target's config where they are given, or lie where the engine says."""
+    settings = settings_of(seen, parse_log((seen.log or "").splitlines()))
+    drafter = drafter or _folder(settings.get("drafter"))
+    target = target or _folder(settings.get("model"))
+    return replace(
+        seen,
+        drafter_config=_config(drafter) if drafter else seen.drafter_config,
+        target_config=_config(target) if target else seen.target_config,
+    )
+
+
+def _folder(name: Any) -> Path | None:
+    return (
+        Path(name)
+        if isinstance(name, str) and name.startswith("/") and Path(name, "config.json").is_file()
+        else None
+    )
+
+
+def _config(folder: Path) -> dict[str, Any] | None:
+    path = folder / "config.json" if folder.is_dir() else folder
+    return record.read_object(path, record.MAX_CONFIG)
+
+
+def _log(plan: Plan) -> str | None:
+    if plan.log is not None:
+        return redacted(record.read_log(plan.log))
+    if plan.unit is None:
+        return None
+    if not re.fullmatch(r"[\w.@:-]+", plan.unit) or plan.unit.startswith("-"):
+        raise BadInput(f"--unit {plan.unit!r} is no name of a unit, like kpro-chat.service")
+    try:
+        ended = child.run(["journalctl", "-u", plan.unit, "-b", "-o", "cat", "--no-pager"], 20.0)
+    except OSError:
+        raise BadInput("--unit needs journalctl, which is not on this machine; give --log FILE") from None
+    return redacted(ended.stdout[: record.LOG_HEAD + record.LOG_TAIL].decode("utf-8", "replace"))
+
+
+def redacted(text: str) -> str:
+    """A text without the keys that engines print among their arguments or in their command line."""
+    text = re.sub(r"(--[a-z-]*(?:api-?key|token|secret|password)[ =]+)[^\s'\"]+", r"\1***", text, flags=re.I)
+    return re.sub(
+        r"(['\"]?(?:api_key|admin_api_key|hf_token)['\"]?\s*[=:]\s*)(\[[^\]]*\]|'[^']*'|\"[^\"]*\"|[^\s,)}]+)",
+        r"\1'***'",
+        text,
+    )
+
+
+def _self_description(client: Client, log: str | None) -> dict[str, Any]:
+    told: dict[str, Any] = {}
+    models = client.object("/v1/models").get("data")
+    if isinstance(models, list) and models and isinstance(models[0], dict):
+        told["model_id"] = str(models[0].get("id"))
+    for path in ("/server_info?config_format=json", "/get_server_info"):
+        if info := client.object(path):
+            told["server_info"] = _scrubbed(info)
+            break
+    answer = client.object("/version")
+    version = answer.get("version")
+    if isinstance(version, str) and answer.get("engine", "vllm") == "vllm":
+        told["version"] = version
+        told["engine"] = "vllm"
+    if "tp_size" in told.get("server_info", {}) or "internal_states" in told.get("server_info", {}):
+        told["engine"] = "sglang"
+    if client.server.host in LOOPBACK and (pid := process.listener(client.server.port)) is not None:
+        told["proc"] = process.describe(pid)
+    return told
+
+
+def _scrubbed(data: Any, depth: int = 0) -> Any:
+    if isinstance(data, dict):
+        return {
+            name: (
+                "***" if isinstance(value, str) and _SECRET.search(str(name)) else _scrubbed(value, depth + 1)
+            )
+            for name, value in data.items()
+            if depth < 6
+        }
+    if isinstance(data, list):
+        return [_scrubbed(item, depth + 1) for item in data[:200]]
+    return redacted(data) if isinstance(data, str) else data
+
+
+def _unreachable(why: str) -> Finding:
+    return Finding(
+        "serve.ready",
+        Status.UNKNOWN,
+        "engine",
+        f"nothing to check: {why}",
+        fix="start the service, or correct the address",
+    )
+
+
+def _no_metrics() -> Finding:
+    return Finding(
+        "serve.metrics",
+        Status.UNKNOWN,
+        "engine",
+        "the server has no /metrics page, so acceptance cannot be counted",
+        fix="SGLang: --enable-metrics; vLLM: leave --disable-log-stats out",
+        owner="user",
+    )

@@ -1,0 +1,229 @@
+"""Rules about the drafter: its weights, its config, its pairing. Each answers for one cause of the table.
+
+The bands of position-0 acceptance are those measured on vLLM 0.20.1: below 0.01 untrained, foreign or no weights;
+0.03-0.07 tensors missing or mixed; 0.08-0.12 mask token or a rope 1000x off, which metrics cannot tell apart.
+"""
+
+from __future__ import annotations
+
+from checks.serving.drafterfile import (
+    SILENT_ROPE,
+    SILENT_VOCAB,
+)
+from checks.serving.evidence import Evidence, prompts_of
+from checks.serving.opinion import (
+    ASK_CONTEXT,
+    ASK_DRAFTER,
+    DIRECT,
+    FITS,
+    POSSIBLE,
+    SIGNATURE,
+    SILENT,
+    Opinion,
+    excluded,
+    older,
+    supported,
+)
+from checks.serving.rules_bands import band_of, errors_of, layered
+from checks.serving.rules_layers import off_family
+from checks.serving.signs import Signs
+
+
+def mask_faults(e: Evidence) -> list[str]:
+    """What the config says about the mask token that cannot be right."""
+    d = e.drafter
+    found: list[str] = []
+    if not d.present or not layered(e):
+        return found
+    vocab = d.target_vocab or d.vocab
+    if e.log.mask_token_id is not None and d.mask is not None and e.log.mask_token_id != d.mask:
+        found.append(f"the engine drafts with mask token {e.log.mask_token_id}, the config says {d.mask}")
+    if d.mask is None:
+        found.append("no mask_token_id")
+    elif d.mask in d.eos or d.mask in d.target_eos:
+        found.append(f"mask_token_id {d.mask} is the end-of-text token, which the target emits")
+    elif vocab is not None and d.mask >= vocab:
+        found.append(f"mask_token_id {d.mask} is not below the vocab of {vocab}")
+    return found
+
+
+def mask_token(e: Evidence, s: Signs) -> Opinion:
+    if not layered(e):
+        return SILENT
+    if "mask_missing" in errors_of(e):
+        return supported(DIRECT + 0.03, "the engine refused to start and named the field")
+    faults = mask_faults(e)
+    if s.died and faults and errors_of(e) & {"device_assert", "mask_range"}:
+        return supported(DIRECT + 0.03, f"{faults[0]}, and the first request met an index out of bounds")
+    if not s.dead:
+        if faults and e.drafter.mask is not None and e.drafter.mask in e.drafter.eos:
+            return supported(DIRECT, faults[0])
+        if s.first is None or not s.enough:
+            return SILENT
+        return excluded(f"position 0 accepts {s.first:.2f}; a wrong mask token leaves at most 0.12")
+    if faults:
+        return supported(DIRECT, faults[0])
+    band = band_of(s.first)
+    if band == "mask":
+        return supported(
+            SIGNATURE, f"position 0 accepts {s.first:.3f}: wrong mask tokens gave 0.09-0.11", ASK_DRAFTER
+        )
+    if band == "tensors":
+        return supported(
+            FITS,
+            f"position 0 accepts {s.first:.3f}, a little under what a wrong mask token leaves",
+            ASK_DRAFTER,
+        )
+    return excluded(f"position 0 accepts {s.first:.3f}; a wrong mask token still leaves 0.09")
+
+
+def rope_against_target(e: Evidence) -> str | None:
+    """How the drafter's rope_theta differs from the target's, where both are known and must be equal.
+
+    They must for a drafter that reads the target's hidden states position by position (DFlash); an independent draft
+    model or an EAGLE head was trained with its own.
+    """
+    d = e.drafter
+    used = d.rope if d.rope is not None else SILENT_ROPE
+    if not d.dflash or d.target_rope is None or used == d.target_rope:
+        return None
+    silently = "" if d.rope is not None else " (absent, so silently that)"
+    return f"rope_theta {used:g}{silently}, the target has {d.target_rope:g}"
+
+
+def rope(e: Evidence, s: Signs) -> Opinion:
+    d = e.drafter
+    if not s.enough or (s.first is None and not d.present):
+        return SILENT
+    if d.dflash and d.target_rope is not None:
+        if differs := rope_against_target(e):
+            return supported(DIRECT if s.poor_acceptance or s.first is None else SIGNATURE, differs)
+        return excluded(f"rope_theta {d.target_rope:g} is the target's")
+    silent = d.present and d.rope is None
+    told = f"the config names no rope_theta, so it silently is {SILENT_ROPE:g}" if silent else ""
+    if s.cliff:
+        shape = "each position is accepted worse than the one before, from the start"
+        return supported(DIRECT if silent else 0.85, f"{shape}; {told}" if told else shape, ASK_DRAFTER)
+    if s.dead and band_of(s.first) in ("mask", "tensors"):
+        weight = SIGNATURE if band_of(s.first) == "mask" else FITS
+        because = f"position 0 accepts {s.first:.3f}: a rope_theta 1000x too small gave 0.12 and then nothing"
+        return supported(weight, f"{because}; {told}" if told else because, ASK_DRAFTER)
+    if silent and s.weak:
+        return supported(0.85, told, ASK_DRAFTER)
+    if s.dead:
+        return excluded(f"position 0 accepts {s.first:.3f}; a wrong rope leaves at least 0.1 there")
+    if s.cut:
+        return supported(POSSIBLE, "the curve breaks off, though late and suddenly", ASK_DRAFTER)
+    if silent and not s.poor_acceptance:
+        return SILENT
+    return excluded(
+        "the conditional acceptance stays even; a wrong rope makes each position worse than the one before"
+    )
+
+
+def vocab_faults(e: Evidence) -> list[str]:
+    d = e.drafter
+    found: list[str] = []
+    if not d.present:
+        return found
+    if d.vocab is None and layered(e):
+        found.append(f"no vocab_size, so it silently is {SILENT_VOCAB}")
+    elif d.vocab is not None and d.target_vocab is not None and d.vocab != d.target_vocab:
+        found.append(f"vocab_size {d.vocab}, the target has {d.target_vocab}")
+    elif d.vocab is not None and d.mask is not None and d.mask >= d.vocab and not d.target_vocab:
+        found.append(
+            f"vocab_size {d.vocab} does not reach the config's own mask_token_id {d.mask}: ids beyond it can"
+            " never be proposed"
+        )
+    return found
+
+
+def vocab(e: Evidence, s: Signs) -> Opinion:
+    for error in e.log.errors:
+        if error.row == "vocab_width" and len(error.numbers) == 4:
+            return supported(
+                DIRECT + 0.03,
+                f"the engine died at the first request: {error.numbers[1]} logits against {error.numbers[3]}",
+            )
+    faults = vocab_faults(e)
+    if faults and s.died:
+        return supported(0.9, faults[0])
+    if faults:
+        return supported(0.6 if s.dead else 0.9, faults[0])
+    return SILENT
+
+
+def several_at_once(e: Evidence, s: Signs) -> Opinion:
+    doubts = sum(
+        bool(part)
+        for part in (
+            mask_faults(e),
+            vocab_faults(e),
+            off_family(e),
+            e.drafter.present and e.drafter.rope is None,
+        )
+    )
+    if not s.dead or band_of(s.first) not in ("mask", "tensors") or doubts < 2:
+        return SILENT
+    return supported(
+        0.7,
+        f"{doubts} fields are doubtful at once; they hide each other, so mending one shows no movement: lint"
+        " all of them first",
+        ASK_DRAFTER,
+    )
+
+
+def _bad_only_long(e: Evidence) -> str | None:
+    """A length far under that of the same prompts without a preamble; None when that was not measured or is not so."""
+    base, context = e.baseline, e.window.get("context")
+    if not context or base is None or not base.length or e.acceptance is None or base.method != e.method:
+        return None
+    if (prompts_of(e) or "").partition("@")[0] != base.prompts or e.acceptance.length > 0.8 * base.length:
+        return None
+    return (
+        f"length {e.acceptance.length:.2f} after {context} tokens of context, {base.length:.2f} without: fine"
+        " short, bad long"
+    )
+
+
+def window(e: Evidence, s: Signs) -> Opinion:
+    d = e.drafter
+    if "mixed_attention" in errors_of(e):
+        return supported(DIRECT + 0.03, "the engine refuses windowed and full layers mixed on the V1 runner")
+    full = e.settings.engine == "vllm" and older(e.settings.version, "0.25.0") is True
+    if d.windowed and full:
+        because = (
+            f"the drafter has windowed layers and vLLM {e.settings.version} runs them all full (support came"
+            " with 0.25.0)"
+        )
+        if s.dead:
+            return supported(0.35, f"{because}; that bites beyond the window and does not kill position 0")
+        return supported(DIRECT if s.cut or s.cliff or s.weak or s.shorter else 0.6, because)
+    if drop := _bad_only_long(e):
+        return supported(SIGNATURE, drop)
+    if (
+        s.shorter
+        and e.baseline
+        and e.mean_prompt
+        and e.baseline.prompt_tokens
+        and e.mean_prompt > 4 * e.baseline.prompt_tokens
+    ):
+        return supported(
+            SIGNATURE,
+            f"prompts of {e.mean_prompt:.0f} tokens against the baseline's {e.baseline.prompt_tokens:.0f}: "
+            "fine short, bad long",
+            ASK_CONTEXT,
+        )
+    if s.cut and not d.windowed and d.present:
+        return excluded("the drafter has no windowed layers")
+    if s.cut or (s.cliff and not d.present):
+        return supported(
+            FITS if s.cut else POSSIBLE, "the curve breaks off, as with windowed layers run full", ASK_DRAFTER
+        )
+    if (s.weak or s.below_reference) and (e.mean_prompt or 0) > 16_000:
+        return supported(
+            FITS,
+            f"prompts of {e.mean_prompt:.0f} tokens: acceptance falls beyond a window",
+            ASK_CONTEXT,
+        )
+    return SILENT

@@ -1,0 +1,155 @@
+"""Rules about captured layers: which ones, in which counting, how many. Metrics show them as an even, lower curve."""
+
+from __future__ import annotations
+
+from checks.serving.drafterfile import (
+    expected_layers,
+    family_ids,
+)
+from checks.serving.evidence import Evidence
+from checks.serving.opinion import (
+    ASK_DRAFTER,
+    ASK_LOG,
+    DIRECT,
+    FITS,
+    SILENT,
+    Opinion,
+    excluded,
+    older,
+    supported,
+    unknown,
+)
+from checks.serving.rules_bands import layered
+from checks.serving.signs import Signs
+
+
+def layer_ids(e: Evidence, s: Signs) -> Opinion:
+    if not layered(e) or layer_faults(e):
+        return SILENT
+    wanted, used, d = expected_layers(e.drafter), e.log.layers, e.drafter
+    depth = d.target_layers or d.target_depth
+    if wanted and used:
+        if sorted(used) == sorted(wanted):
+            unusual = off_family(e)
+            if unusual and s.poor_acceptance:
+                return supported(0.4 if s.dead else 0.6, unusual, ASK_DRAFTER)
+            return excluded(f"the engine captures {_list(used)}, as the config asks")
+        if _one_early(wanted, used):
+            unusual = off_family(e)
+            return (
+                supported(0.4 if s.dead else FITS, unusual, ASK_DRAFTER)
+                if unusual and s.poor_acceptance
+                else SILENT
+            )
+        if len(used) != len(wanted) or len(set(used)) != len(used) or (depth and max(used) > depth):
+            return SILENT
+        because = f"the engine captures {_list(used)}, this drafter was configured for {_list(wanted)}"
+        return supported(0.4 if s.dead else DIRECT, because)
+    if s.dead:
+        unusual = off_family(e)
+        if unusual:
+            return supported(
+                0.4, f"{unusual}; wrong ids alone never went below a length of 1.39", ASK_DRAFTER
+            )
+        return unknown("the layers really captured are not in this record", ASK_LOG)
+    if s.weak or s.shorter or s.below_reference:
+        unusual = off_family(e)
+        if unusual:
+            return supported(FITS, unusual, ASK_LOG)
+        return supported(0.35, "wrong layer ids bend the whole curve down evenly, as here", ASK_LOG)
+    return SILENT
+
+
+def off_family(e: Evidence) -> str | None:
+    d = e.drafter
+    depth = d.target_layers or d.target_depth
+    if not d.ids or not depth or depth < 4:
+        return None
+    usual = family_ids(depth, len(d.ids))
+    wrong = sum(1 for have, want in zip(d.ids, usual, strict=True) if have != want)
+    if not wrong:
+        return None
+    return (
+        f"{wrong} of {len(d.ids)} ids {_list(d.ids)} are off the family's rule {_list(usual)} for {depth}"
+        " layers"
+    )
+
+
+def _one_early(wanted: tuple[int, ...], used: tuple[int, ...]) -> bool:
+    return len(wanted) == len(used) and all(
+        a - b == 1 for a, b in zip(sorted(wanted), sorted(used), strict=True)
+    )
+
+
+def one_early(e: Evidence, s: Signs) -> Opinion:
+    wanted, used = expected_layers(e.drafter), e.log.layers
+    if not layered(e) or not wanted:
+        return SILENT
+    unshifted = (
+        e.drafter.shifted_ids is None
+        and e.settings.engine == "vllm"
+        and older(e.settings.version, "0.22.0") is True
+    )
+    if used is not None and not _one_early(wanted, used):
+        return SILENT
+    if used is None and not unshifted:
+        return SILENT
+    cost = "3-5 % on an 8B model, 9 % on a 12-layer one"
+    told = f"captures {_list(used)}" if used else "reads the ids as they are"
+    because = (
+        f"vLLM {e.settings.version or ''} {told}, one layer before the trained {_list(wanted)} in the"
+        " engine's counting"
+    )
+    if s.dead:
+        return supported(0.15, f"{because}; that costs {cost}, never this much")
+    return supported(0.9 if s.poor_acceptance else 0.7, f"{because}; that costs {cost}")
+
+
+def layer_count(e: Evidence, s: Signs) -> Opinion:
+    for error in e.log.errors:
+        if error.row == "fc_width" and len(error.numbers) == 4:
+            have, want = int(error.numbers[1]), int(error.numbers[2])
+            hidden = e.drafter.hidden
+            counted = (
+                f" = {have // hidden} captured layers where {want // hidden} are needed"
+                if hidden and not have % hidden
+                else ""
+            )
+            return supported(
+                DIRECT + 0.03,
+                f"the engine died at the first request: {have} features against fc width {want}{counted}",
+            )
+        if error.row in ("aux_count", "layer_range"):
+            return supported(DIRECT + 0.03, error.line[-160:])
+    faults = layer_faults(e)
+    if faults:
+        return supported(DIRECT, faults[0])
+    return SILENT
+
+
+def layer_faults(e: Evidence) -> list[str]:
+    """Layer ids that cannot work: duplicate, beyond the last layer, or another number than the drafter's fc takes."""
+    d = e.drafter
+    found: list[str] = []
+    if not d.present or not layered(e):
+        return found
+    depth = d.target_layers or d.target_depth
+    for name, ids, last in (
+        ("target_layer_ids", d.ids, -1),
+        ("eagle_aux_hidden_state_layer_ids", d.shifted_ids, 0),
+    ):
+        if ids is None:
+            continue
+        if len(set(ids)) != len(ids):
+            found.append(f"{name} {_list(ids)} names a layer twice")
+        if depth and max(ids) > depth + last:
+            found.append(f"{name} {_list(ids)} goes beyond the target's {depth} layers")
+        if d.fc_width and d.hidden and d.fc_width != len(ids) * d.hidden:
+            found.append(f"{name} names {len(ids)} layers, fc takes {d.fc_width // d.hidden}")
+    if d.ids is None and d.shifted_ids is None and d.dflash:
+        found.append("no target_layer_ids")
+    return found
+
+
+def _list(ids: tuple[int, ...]) -> str:
+    return "[" + ", ".join(str(number) for number in ids[:16]) + "]"

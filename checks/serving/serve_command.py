@@ -1,0 +1,202 @@
+"""``provcheck serve``: observe a running model server or replay a record, judge, name the cause, report."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from checks.errors import BadInput
+from checks.files import write_whole
+from checks.model import Status
+from checks.report.options import Presentation, finish, report_options
+from checks.serving import far, live, record, saved
+from checks.serving.evidence import gather
+from checks.serving.limits import overridden
+from checks.serving.observation import Observation
+from checks.serving.report import baseline_of, report
+
+_EPILOG = """\b
+Examples:
+  provcheck serve http://127.0.0.1:8000 --log vllm.log --diagnose
+  provcheck serve http://127.0.0.1:8000 --save-baseline good.json
+  provcheck serve http://127.0.0.1:8000 --baseline good.json --baseline off.json --diagnose
+  provcheck serve http://127.0.0.1:8000 --passive        reads counters only, sends nothing
+  provcheck serve --replay incident.json --diagnose
+  provcheck serve --replay runs/case --diagnose          runs/case.metrics.txt, .log.txt, .drafter_config.json
+
+\b
+A measurement sends fixed code and prose prompts until 200 drafts are counted, at most 120 s; fewer drafts are
+'unknown' (exit 3). A baseline may be a saved one, a record or a prefix; one with speculation off gives the
+break-even. What a finding means: provcheck explain ID.
+"""
+
+_FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+@click.command(epilog=_EPILOG)
+@click.argument("url", required=False)
+@click.option(
+    "--baseline",
+    "baselines",
+    multiple=True,
+    metavar="FILE",
+    help="What to hold it against; may be given twice (on, off).",
+)
+@click.option("--save-baseline", type=_FILE, help="Keep the numbers of this run as a baseline.")
+@click.option(
+    "--wanted", type=_FILE, help='JSON object of settings that must be in effect, like {"tp": 2, "k": 15}.'
+)
+@click.option(
+    "--limit",
+    "limits",
+    multiple=True,
+    metavar="NAME=N",
+    help="Another threshold, like speed_fail=0.7; may be repeated.",
+)
+@click.option("--diagnose", is_flag=True, help="Rank the causes and say why the others are out.")
+@click.option("--passive", is_flag=True, help="Read the live counters only; send nothing.")
+@click.option("--since", metavar="FILE", help="With --passive: count from this earlier record on.")
+@click.option(
+    "--record", "record_to", type=_FILE, help="Keep the evidence in this file (provcheck-record/1)."
+)
+@click.option("--replay", metavar="FILE", help="Judge this record (or prefix) instead of a running service.")
+@click.option("--log", type=_FILE, help="The engine's log; of a long one the head and the tail are read.")
+@click.option("--unit", metavar="NAME", help="Read the log of this systemd unit instead, since boot.")
+@click.option(
+    "--drafter", type=click.Path(path_type=Path), help="The drafter's folder, when the log does not name it."
+)
+@click.option(
+    "--target", type=click.Path(path_type=Path), help="The target's folder, to compare rope and vocabulary."
+)
+@click.option("--model", metavar="NAME", help="The served name; the first one served unless given.")
+@click.option("--api-key-file", type=_FILE, help="File with the key, one line.")
+@click.option(
+    "--thinking",
+    type=click.Choice(["on", "off"]),
+    default="off",
+    show_default=True,
+    help="Thinking mode of the prompts.",
+)
+@click.option(
+    "--context",
+    type=click.IntRange(0, 1_000_000),
+    default=0,
+    metavar="TOKENS",
+    help="Put about so many tokens of text before each prompt: is it fine short and bad long?",
+)
+@click.option(
+    "--concurrency", metavar="LIST", default="", help="Measure speed also with so many at once, like 4,16."
+)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(1, 3600),
+    default=120.0,
+    show_default=True,
+    help="Limit of the measured window.",
+)
+@click.option(
+    "--wait",
+    type=click.FloatRange(0, 86400),
+    default=10.0,
+    show_default=True,
+    help="Seconds to wait for a first token.",
+)
+@report_options
+def serve(how: Presentation, url: str | None, **options: Any) -> int:
+    """Is the served model really generating, as configured, and as fast as it should?
+
+    Ready means generated tokens, never /health. One finding per check: output, effective layers, drafter config,
+    CUDA graphs, acceptance length and curve, decode speed, time per step, break-even.
+    """
+    _refuse_contradictions(how, url, options)
+    wanted = record.read_object(options["wanted"], record.MAX_CONFIG) if options["wanted"] else None
+    baselines = tuple(saved.load(name) for name in options["baselines"])
+    limits = overridden(options["limits"])
+    seen = _seen(how, url or "", options)
+    if options["record_to"]:
+        write_whole(options["record_to"], record.to_record(seen).dump())
+    found = report(seen, baselines, wanted, limits, with_diagnosis=options["diagnose"])
+    if options["save_baseline"]:
+        _save(options["save_baseline"], seen, found.verdict)
+    return finish(found, how)
+
+
+def _seen(how: Presentation, url: str, options: dict[str, Any]) -> Observation:
+    if options["replay"]:
+        seen = record.load(options["replay"])
+        given = options["drafter"] or options["target"]
+        return live.with_files(seen, options["drafter"], options["target"]) if given else seen
+    if how.host is not None:
+        return far.observe(how.host, url, options)
+    return live.observe(_plan(url, options))
+
+
+def _save(path: Path, seen: Observation, verdict: Status) -> None:
+    """A baseline is what later runs are held against, so only a run without a failure becomes one."""
+    if verdict in (Status.FAIL, Status.UNKNOWN):
+        click.echo(f"{path} is not written: a run that is {verdict.value} is no baseline", err=True)
+        return
+    saved.save(path, baseline_of(gather(seen), ""), seen.taken)
+
+
+@click.command(name="_observe")
+@click.argument("url")
+@click.argument("options")
+def observe(url: str, options: str) -> int:
+    """Prints the record of a service of this machine; the far side of ``serve --host``."""
+    data = json.loads(options)
+    for name in far.PATHS:
+        data[name] = Path(data[name]) if data.get(name) else None
+    seen = live.observe(_plan(url, data))
+    sys.stdout.buffer.write(record.to_record(seen).dump())
+    return 0
+
+
+def _refuse_contradictions(how: Presentation, url: str | None, options: dict[str, Any]) -> None:
+    replay = options["replay"]
+    if (url is None) == (replay is None):
+        raise BadInput("give either the address of a server, like http://127.0.0.1:8000, or --replay FILE")
+    if replay and (options["record_to"] or options["passive"] or options["log"] or options["unit"]):
+        raise BadInput(
+            "--replay judges a record that is there: --record, --passive, --log and --unit do not go with it"
+        )
+    if how.host is not None and (replay or options["since"]):
+        raise BadInput("--host looks at a running service there: --replay and --since do not go with it")
+    if options["since"] and not options["passive"]:
+        raise BadInput("--since goes with --passive: an active measurement has a window of its own")
+    if options["log"] and options["unit"]:
+        raise BadInput("--log and --unit are two sources of one log; give one")
+
+
+def _plan(url: str, options: dict[str, Any]) -> live.Plan:
+    since = options["since"]
+    return live.Plan(
+        url=url,
+        model=options["model"],
+        key_file=options["api_key_file"],
+        passive=options["passive"],
+        seconds=options["seconds"],
+        wait=options["wait"],
+        thinking=options["thinking"] == "on",
+        context=options["context"],
+        levels=_levels(options["concurrency"]),
+        log=options["log"],
+        unit=options["unit"],
+        drafter=options["drafter"],
+        target=options["target"],
+        since=record.load(since) if since and Path(since).is_file() else None,
+        progress=lambda line: click.echo(line, err=True),
+    )
+
+
+def _levels(text: str) -> tuple[int, ...]:
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if not all(part.isdecimal() and 1 < int(part) <= 64 for part in parts):
+        raise BadInput(
+            f"--concurrency {text!r}: give numbers from 2 to 64, like 4,16; one at a time is always measured"
+        )
+    return tuple(int(part) for part in parts)
