@@ -6,34 +6,18 @@ import fcntl
 import os
 import subprocess
 import time
-from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.engine.rig import ROOT, SPECULATION, START_S, Engine, Ran, counted, provcheck
+from tests.engine.rig import ROOT, SPECULATION, START_S, Engine, Measured, counted, provcheck
 
 # Read before any test gets a home of its own: the environment is made once for all sessions.
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kpro" / "engine"
 INSTALL_S = 600
 CANNOT = 3
 """Exit code of scripts/engine-env on a machine that can never run this engine."""
-
-
-@dataclass(frozen=True)
-class Measured:
-    """One measurement of one server: what it had counted before and after, the run, the record that it left."""
-
-    engine: Engine
-    before: Counter[str]
-    after: Counter[str]
-    ran: Ran
-    record: Path
-
-    def gained(self, name: str) -> float:
-        return self.after[name] - self.before[name]
 
 
 def say(config: pytest.Config, text: str) -> None:

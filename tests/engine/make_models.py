@@ -22,7 +22,9 @@ from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
 SPECIAL = ("<|endoftext|>", "<|unk|>")
 VOCAB, PERIOD = 512, 51
-TEMPLATE = "{% for message in messages %}{{ message.content }} {% endfor %}{{ words[messages[-1].content | length % 10] }}"
+TEMPLATE = (
+    "{% for one in messages %}{{ one.content }} {% endfor %}{{ words[messages[-1].content | length % 10] }}"
+)
 
 
 def words() -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import os
@@ -19,7 +20,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 K = 4
 START_S, STOP_S, RUN_S = 480.0, 60.0, 300.0
-"""Deadlines, four times the usual on two cores: two starts at once take 120 s, an end 15 s, a measurement 10 to 70 s."""
+"""Deadlines in seconds, four times the usual on two cores: two starts at once, an end, a measurement."""
 
 SPECULATION: dict[str, dict[str, Any] | None] = {
     "plain": None,
@@ -103,14 +104,10 @@ class Engine:
         """Ends it and every process that it started."""
         if self.process.poll() is None:
             self.process.terminate()
-        try:
+        with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(STOP_S)
-        except subprocess.TimeoutExpired:
-            pass
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         self.process.wait(STOP_S)
 
 
@@ -121,7 +118,7 @@ def fetch(url: str, path: str) -> tuple[int, str]:
     try:
         link.request("GET", path)
         answer = link.getresponse()
-        return answer.status, answer.read().decode()
+        return answer.status, answer.read().decode(errors="replace")
     except (OSError, http.client.HTTPException):
         return 0, ""
     finally:
@@ -174,6 +171,21 @@ class Ran:
 
     def statuses(self) -> dict[str, str]:
         return {item["id"]: item["status"] for item in self.report["findings"]}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One measurement of one server: what it had counted before and after, the run, the record that it left."""
+
+    engine: Engine
+    before: Counter[str]
+    after: Counter[str]
+    ran: Ran
+    record: Path
+
+    def gained(self, name: str) -> float:
+        """By how much a counter of the engine rose."""
+        return self.after[name] - self.before[name]
 
 
 def provcheck(*words: str | Path) -> Ran:
