@@ -66,15 +66,33 @@ def plan(
 @_limit
 @_phases
 @click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option(
+    "--batch",
+    type=click.IntRange(min=1),
+    help="With several machines: how many at a time after the first. [default: all]",
+)
+@click.option(
+    "--max-failed",
+    type=click.IntRange(min=0),
+    help="With several machines: stop when more than this many failed. The first must not fail. [default: 1]",
+)
 @_json
-def apply(inventory: str, limit: tuple[str, ...], phases: str | None, yes: bool, as_json: bool) -> None:
+def apply(
+    inventory: str,
+    limit: tuple[str, ...],
+    phases: str | None,
+    yes: bool,
+    batch: int | None,
+    max_failed: int | None,
+    as_json: bool,
+) -> None:
     """Shows the plan, asks, carries it out, and proves that every service generates.
 
     A second run changes nothing. INVENTORY is a file, or a bare word for inventories/<word>.py.
     """
     from provision.run import commands
 
-    sys.exit(commands.apply(inventory, limit, phases, yes, as_json))
+    sys.exit(commands.apply(inventory, limit, phases, yes, as_json, batch, max_failed))
 
 
 @main.command()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,11 @@ ROOT = Path(__file__).resolve().parent.parent
 # Parallel workers on two cores make a deadline per example a lottery; CI draws the same cases each time.
 settings.register_profile("house", deadline=None, derandomize=os.environ.get("CI") == "true")
 settings.load_profile("house")
+
+
+def pytest_configure() -> None:
+    """A run that is told to end ends as by Ctrl-C: fixtures take their containers and servers with them."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:

@@ -44,3 +44,26 @@ READY = "Reply with one short sentence: what is the capital of France?"
 
 MAX_TOKENS = 256
 """Tokens of one answer: long enough for a steady rate, short enough for some answers within two minutes at 15 tok/s."""
+
+
+_PLACES = (
+    *("harbour", "mill", "school", "station", "market", "library"),
+    *("bakery", "bridge", "orchard", "town hall", "ferry", "quarry"),
+)
+_DEEDS = (
+    *("reported", "counted", "repaired", "ordered", "lent out", "sold"),
+    *("received", "inspected", "moved", "painted", "returned", "lost"),
+)
+_THINGS = (
+    *("lamps", "ropes", "books", "crates of apples", "tickets", "chairs"),
+    *("letters", "tiles", "boats", "sacks of flour", "keys", "maps"),
+)
+
+
+def preamble(tokens: int) -> str:
+    """About ``tokens`` tokens of a town's diary, the same each time: a prompt gets long and no easier."""
+    lines: list[str] = []
+    for day in range(tokens // 16):
+        place, deed, thing = _PLACES[day * 5 % 12], _DEEDS[day * 7 % 12], _THINGS[(day * 11 + day // 12) % 12]
+        lines.append(f"Day {day + 1}: the {place} {deed} {day * 37 % 90 + 3} {thing}.")
+    return "\n".join(lines) + "\n\nLeave the diary aside and do only this:\n\n" if lines else ""

@@ -14,7 +14,8 @@ from checks.model import Finding, Report, Status
 from checks.serving.diagnose import as_facts, diagnose
 from checks.serving.evidence import Evidence
 from checks.serving.judge import generates
-from checks.serving.signs import SPEED_FAIL, SPEED_WARN, signs_of
+from checks.serving.judge_speed import status_of
+from checks.serving.signs import signs_of
 
 
 @dataclass(frozen=True)
@@ -156,10 +157,17 @@ def _speed(a: Evidence, b: Evidence, name_a: str, name_b: str) -> Finding:
             "measure both with provcheck serve --record",
         )
     ratio = b.speed.tok_s / a.speed.tok_s
-    status = Status.FAIL if ratio < SPEED_FAIL else Status.WARN if ratio < SPEED_WARN else Status.PASS
+    status = status_of(ratio, b.limits)
     told = f"{b.speed.tok_s:.1f} tok/s against {a.speed.tok_s:.1f}: {ratio:.2f}x"
     return Finding(
-        "serve.speed", status, "engine", told, value=round(ratio, 3), limit=SPEED_FAIL, unit="x", owner="user"
+        "serve.speed",
+        status,
+        "engine",
+        told,
+        value=round(ratio, 3),
+        limit=b.limits.speed_fail,
+        unit="x",
+        owner="user",
     )
 
 
@@ -180,7 +188,7 @@ def _length(a: Evidence, b: Evidence) -> Finding | None:
             "provcheck serve --diagnose on the second",
             "drafter",
         )
-    if same and ratio < SPEED_FAIL:
+    if same and ratio < b.limits.length_fail:
         return _make(
             "serve.acceptance",
             Status.FAIL,
@@ -207,12 +215,18 @@ def _step(a: Evidence, b: Evidence) -> Finding | None:
             "serve.step", Status.SKIP, f"{told}; of another engine or method, so told and not judged", None
         )
     ratio = b.speed.ms_per_step / a.speed.ms_per_step
-    status = Status.FAIL if ratio > 1.5 else Status.WARN if ratio > 1.25 else Status.PASS
+    status = (
+        Status.FAIL
+        if ratio > b.limits.step_fail
+        else Status.WARN
+        if ratio > b.limits.step_warn
+        else Status.PASS
+    )
     return _make(
         "serve.step",
         status,
         f"{told}: {ratio:.2f}x",
-        "provcheck serve --diagnose on the second" if ratio > 1.25 else None,
+        "provcheck serve --diagnose on the second" if ratio > b.limits.step_warn else None,
     )
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from checks.data.causes import CAUSES, CauseRow
 from checks.data.references import reference_for
 from checks.serving.evidence import Evidence
 from checks.serving.opinion import ASK_OFF, Opinion, Stance
+from checks.serving.rules_bands import seen_healthy_before
 from checks.serving.rules_machine import ACCEPTANCE_IS_COUNTED
 from checks.serving.signs import Signs, signs_of, speed_ratio
 
@@ -51,7 +52,7 @@ class Diagnosis:
 def diagnose(e: Evidence) -> Diagnosis:
     """All rules over one run. A cause needs no symptom when a file or log states it directly."""
     signs = signs_of(e)
-    opinions = [(row, row.when(e, signs)) for row in CAUSES]
+    opinions = [(row, _discounted(e, row, row.when(e, signs))) for row in CAUSES]
     held = sorted(
         ((row, opinion) for row, opinion in opinions if opinion.stance is Stance.SUPPORTED),
         key=lambda pair: -pair[1].weight,
@@ -76,6 +77,18 @@ def diagnose(e: Evidence) -> Diagnosis:
     )
 
 
+_FILES = ("configuration", "weights", "pairing")
+
+
+def _discounted(e: Evidence, row: CauseRow, opinion: Opinion) -> Opinion:
+    """A fault of the files explains little when the same method was healthy on another engine version: files do not
+    change with it. What a file or log states directly stays."""
+    if row.family not in _FILES or not 0.4 < opinion.weight < 0.93 or not seen_healthy_before(e):
+        return opinion
+    version = e.baseline.version if e.baseline else None
+    return replace(opinion, weight=0.4, because=f"{opinion.because}; but the same was healthy on {version}")
+
+
 def _rank(held: list[tuple[CauseRow, Opinion]]) -> tuple[Ranked, ...]:
     ranked: list[Ranked] = []
     for index, (row, opinion) in enumerate(held, 1):
@@ -83,6 +96,18 @@ def _rank(held: list[tuple[CauseRow, Opinion]]) -> tuple[Ranked, ...]:
         same = previous is not None and previous.opinion.weight - opinion.weight < 1e-9
         ranked.append(Ranked(row, opinion, previous.rank if same and previous else index))
     return tuple(ranked)
+
+
+def leaders(causes: tuple[Ranked, ...]) -> list[Ranked]:
+    """The causes that the numbers cannot tell from the first: to be mended together."""
+    if not causes:
+        return []
+    top = causes[0].opinion.weight
+    return [
+        ranked
+        for ranked in causes
+        if top - ranked.opinion.weight < _CLOSE and ranked.opinion.weight >= DETERMINED
+    ]
 
 
 def _headline(
@@ -99,12 +124,7 @@ def _headline(
     if not determined:
         names = ", ".join(ranked.row.title for ranked in causes[:4]) or "no rule fits"
         return f"undetermined; candidates: {names}"
-    top = causes[0].opinion.weight
-    leading = [
-        ranked
-        for ranked in causes
-        if top - ranked.opinion.weight < _CLOSE and ranked.opinion.weight >= DETERMINED
-    ]
+    leading = leaders(causes)
     families = list(dict.fromkeys(_HEADLINES[ranked.row.family] for ranked in leading))
     named = " or ".join(families) + ": " + ", or ".join(ranked.row.title for ranked in leading)
     if len(leading) > 1 and len(leading) == sum(ranked.rank == causes[0].rank for ranked in causes):
@@ -112,7 +132,7 @@ def _headline(
     machine = [ranked for ranked in causes if ranked.row.family == "infrastructure"]
     if machine and machine[0] not in leading and signs.slow_step and machine[0].opinion.weight >= DETERMINED:
         return f"{named}; and besides, infrastructure: {machine[0].row.title}"
-    if signs.poor_acceptance and not signs.slow_step and not any(ranked in machine for ranked in leading):
+    if signs.poor_acceptance and not any(ranked in machine for ranked in leading):
         reasons = [split_of_loss(e), ACCEPTANCE_IS_COUNTED]
         reasons += [why for row, why in out if row.family == "infrastructure"]
         return f"{named}; infrastructure excluded because {'; '.join(dict.fromkeys(filter(None, reasons)))}"

@@ -12,6 +12,7 @@ from checks.serving.counters import Counters
 from checks.serving.drafterfile import DrafterFacts, drafter_facts
 from checks.serving.enginelog import LogFacts
 from checks.serving.enginelog import parse as parse_log
+from checks.serving.limits import Limits
 from checks.serving.measured import (
     LOOKUP,
     Acceptance,
@@ -40,6 +41,7 @@ class Evidence:
     baseline: Baseline | None = None
     off: Baseline | None = None
     wanted: dict[str, Any] = field(default_factory=dict)
+    limits: Limits = field(default_factory=Limits)
 
     @property
     def method(self) -> str | None:
@@ -106,6 +108,11 @@ class Evidence:
         return mine is None or theirs is None or mine == theirs
 
     @property
+    def like_prompts(self) -> bool:
+        """Whether both were measured with the same prompts, or both with unknown ones."""
+        return prompts_of(self) == (self.baseline.prompts if self.baseline else None)
+
+    @property
     def mean_prompt(self) -> float | None:
         """Prompt tokens per request in this window."""
         requests = self.counters.ttft_requests or self.counters.decode_requests
@@ -115,15 +122,18 @@ class Evidence:
 
 
 def prompts_of(e: Evidence) -> str | None:
-    """Which prompts were measured with, ``shipped/1``; None for counts of unknown traffic."""
+    """Which prompts were measured with: ``shipped/1``, with a preamble ``shipped/1@8192``; None for unknown
+    traffic."""
     kind, version = e.window.get("prompts"), e.window.get("prompts_version")
-    return f"{kind}/{version}" if kind else None
+    context = e.window.get("context")
+    return f"{kind}/{version}" + (f"@{context}" if context else "") if kind else None
 
 
 def gather(
     seen: Observation,
     baselines: tuple[Baseline, ...] = (),
     wanted: dict[str, Any] | None = None,
+    limits: Limits | None = None,
 ) -> Evidence:
     """Derives the evidence. Of several baselines the last with speculation is the reference, the last without it is
     "speculation off"; a run without speculation is held against the latter first. Raises BadInput when the metrics
@@ -155,4 +165,5 @@ def gather(
         baseline=reference[-1] if reference else None,
         off=off[-1] if off else None,
         wanted=wanted or {},
+        limits=limits or Limits(),
     )

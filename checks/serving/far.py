@@ -16,7 +16,7 @@ from checks.serving.record import of_record
 PATHS = ("api_key_file", "log", "drafter", "target")
 """Options that name files of the other machine."""
 
-_PLAIN = ("model", "passive", "seconds", "wait", "thinking", "concurrency", "unit")
+_PLAIN = ("model", "passive", "seconds", "wait", "thinking", "context", "concurrency", "unit")
 
 
 def observe(host: str, url: str, options: dict[str, Any]) -> Observation:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from checks.model import Finding, Status
 from checks.serving import judge_config, judge_drafter, judge_speed
-from checks.serving.diagnose import Diagnosis
+from checks.serving.diagnose import Diagnosis, leaders
 from checks.serving.evidence import Evidence, prompts_of
+from checks.serving.limits import MIN_PASSIVE_DRAFTS
 from checks.serving.opinion import ASK_BASELINE, ASK_LOG
 from checks.serving.shape import Shape
 from checks.serving.signs import (
-    LENGTH_FAIL,
-    LENGTH_WARN,
-    MIN_DRAFTS,
-    MIN_PASSIVE_DRAFTS,
     Signs,
+    length_limits,
     length_ratio,
     signs_of,
 )
@@ -164,10 +162,10 @@ def acceptance(e: Evidence, signs: Signs) -> Finding | None:
             return _finding(
                 "serve.acceptance",
                 Status.UNKNOWN,
-                f"no draft was made; {MIN_DRAFTS} are needed",
+                f"no draft was made; {e.limits.drafts:.0f} are needed",
                 subject="drafter",
                 value=0,
-                limit=MIN_DRAFTS,
+                limit=e.limits.drafts,
                 unit="drafts",
                 fix="send requests, or run without --passive",
             )
@@ -205,7 +203,7 @@ def acceptance(e: Evidence, signs: Signs) -> Finding | None:
     if not signs.enough and e.seen.passive:
         return finding(Status.SKIP, f"under {MIN_PASSIVE_DRAFTS} drafts since, nothing to judge")
     if not signs.enough:
-        return finding(Status.UNKNOWN, f"under {MIN_DRAFTS} drafts, too few to judge")
+        return finding(Status.UNKNOWN, f"under {e.limits.drafts:.0f} drafts, too few to judge")
     if signs.dead:
         name = "dead drafter" if (signs.first or 0.0) < 0.075 else "garbage drafter"
         return finding(
@@ -244,13 +242,14 @@ def against_baseline(e: Evidence, signs: Signs) -> Finding | None:
         return _finding("serve.acceptance_baseline", Status.SKIP, why, subject="drafter", fix=ASK_BASELINE)
     if ratio is None:
         return None
+    low, odd = length_limits(e)
     status = (
         Status.UNKNOWN
         if not signs.enough
         else Status.FAIL
-        if ratio < LENGTH_FAIL
+        if ratio < low
         else Status.WARN
-        if ratio < LENGTH_WARN
+        if ratio < odd
         else Status.PASS
     )
     return _finding(
@@ -259,7 +258,7 @@ def against_baseline(e: Evidence, signs: Signs) -> Finding | None:
         f"acceptance length {e.acceptance.length:.2f}, baseline {e.baseline.length:.2f}: {ratio:.2f}x",
         subject="drafter",
         value=round(ratio, 3),
-        limit=LENGTH_WARN,
+        limit=odd,
         unit="x of baseline",
         owner="user",
     )
@@ -269,7 +268,7 @@ def diagnosis_finding(found: Diagnosis, findings: tuple[Finding, ...]) -> Findin
     """The diagnosis as one finding. It takes the worst status of what it explains and never worsens a verdict."""
     order = (Status.FAIL, Status.UNKNOWN, Status.WARN)
     worst = next((status for status in order if any(f.status is status for f in findings)), Status.PASS)
-    fix = "; ".join(dict.fromkeys(ranked.row.fix for ranked in found.causes[:3])) or None
+    fix = "; ".join(dict.fromkeys(ranked.row.fix for ranked in leaders(found.causes))) or None
     asks = f". To settle it: {'; '.join(found.asks[:3])}" if found.asks and worst is not Status.PASS else ""
     cause = ", ".join(ranked.row.id for ranked in found.causes) or None
     return _finding("serve.diagnosis", worst, found.headline + asks, cause=cause, fix=fix, owner="user")

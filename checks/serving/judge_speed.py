@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from checks.model import Finding, Status
 from checks.serving.evidence import Evidence
+from checks.serving.limits import Limits
 from checks.serving.measured import SEQUENTIAL
 from checks.serving.opinion import ASK_BASELINE, ASK_OFF, Stance
 from checks.serving.rules_engine import draft_cost
-from checks.serving.signs import SPEED_FAIL, SPEED_WARN, STEP_SLOW, Signs, speed_ratio
+from checks.serving.signs import Signs, speed_ratio
 
 
 def findings(e: Evidence, signs: Signs) -> list[Finding | None]:
@@ -28,13 +29,13 @@ def speed(e: Evidence) -> Finding | None:
             None,
             ASK_BASELINE,
         )
-    status = status_of(ratio)
+    status = status_of(ratio, e.limits)
     return _make(
         "serve.speed",
         status,
         f"{told}, baseline {e.baseline.tok_s:.1f}: {ratio:.2f}x",
         e.speed.tok_s,
-        round(SPEED_FAIL * e.baseline.tok_s, 2),
+        round(e.limits.speed_fail * e.baseline.tok_s, 2),
         "provcheck serve --diagnose names the cause" if status is not Status.PASS else None,
     )
 
@@ -58,7 +59,9 @@ def at_once(e: Evidence) -> Finding | None:
         )
         if base:
             worst = max(
-                worst, status_of(rate / base), key=(Status.SKIP, Status.PASS, Status.WARN, Status.FAIL).index
+                worst,
+                status_of(rate / base, e.limits),
+                key=(Status.SKIP, Status.PASS, Status.WARN, Status.FAIL).index,
             )
     if not told:
         return None
@@ -73,9 +76,15 @@ def at_once(e: Evidence) -> Finding | None:
     )
 
 
-def status_of(ratio: float) -> Status:
-    """Decode speed over the baseline's: fail under 0.8, warn under 0.9."""
-    return Status.FAIL if ratio < SPEED_FAIL else Status.WARN if ratio < SPEED_WARN else Status.PASS
+def status_of(ratio: float, limits: Limits) -> Status:
+    """The status of a decode speed over the baseline's."""
+    return (
+        Status.FAIL
+        if ratio < limits.speed_fail
+        else Status.WARN
+        if ratio < limits.speed_warn
+        else Status.PASS
+    )
 
 
 def step(e: Evidence, signs: Signs) -> Finding | None:
@@ -87,7 +96,11 @@ def step(e: Evidence, signs: Signs) -> Finding | None:
     ratio = e.step_ratio
     if ratio is not None and e.peer and e.peer.ms_per_step:
         status = (
-            Status.FAIL if ratio > 1 / SPEED_FAIL * 1.2 else Status.WARN if ratio > STEP_SLOW else Status.PASS
+            Status.FAIL
+            if ratio > e.limits.step_fail
+            else Status.WARN
+            if ratio > e.limits.step_warn
+            else Status.PASS
         )
         return Finding(
             "serve.step",
@@ -95,7 +108,7 @@ def step(e: Evidence, signs: Signs) -> Finding | None:
             "engine",
             f"{told}, baseline {e.peer.ms_per_step:.1f}: {ratio:.2f}x",
             value=round(e.speed.ms_per_step, 2),
-            limit=round(STEP_SLOW * e.peer.ms_per_step, 2),
+            limit=round(e.limits.step_warn * e.peer.ms_per_step, 2),
             unit="ms",
             cause="infrastructure" if status is not Status.PASS else None,
         )

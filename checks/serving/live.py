@@ -18,9 +18,9 @@ from checks.serving import generate, metrics, process, record, window
 from checks.serving.address import server as address
 from checks.serving.client import Client, NoAnswer
 from checks.serving.enginelog import parse as parse_log
+from checks.serving.limits import Limits
 from checks.serving.observation import Observation
 from checks.serving.settings import settings_of
-from checks.serving.signs import MIN_DRAFTS
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _SECRET = re.compile(r"(api_?key|admin_?key|token|secret|password)s?$", re.I)
@@ -37,6 +37,7 @@ class Plan:
     seconds: float = 120.0
     wait: float = 10.0
     thinking: bool = False
+    context: int = 0
     levels: tuple[int, ...] = ()
     log: Path | None = None
     unit: str | None = None
@@ -93,9 +94,9 @@ def window_start(earlier: Observation) -> str | None:
     except BadInput:
         return earlier.after
     enough = (
-        seen.drafts >= MIN_DRAFTS
+        seen.drafts >= Limits().drafts
         if seen.drafts is not None
-        else (seen.generation_tokens or 0) >= 10 * MIN_DRAFTS
+        else (seen.generation_tokens or 0) >= 10 * Limits().drafts
     )
     return earlier.after if enough else earlier.before
 
@@ -133,6 +134,7 @@ def _active(client: Client, seen: Observation, plan: Plan) -> Observation:
         client,
         seconds=plan.seconds,
         thinking=plan.thinking,
+        context=plan.context,
         levels=plan.levels,
         sglang=sglang,
         progress=plan.progress,

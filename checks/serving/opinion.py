@@ -65,4 +65,8 @@ ASK_OFF = (
     " --baseline off.json here"
 )
 ASK_BASELINE = "a good run of the same engine and method: provcheck serve URL --save-baseline good.json"
+ASK_CONTEXT = (
+    "provcheck serve URL --save-baseline short.json, then provcheck serve URL --context 8192 --baseline"
+    " short.json --diagnose"
+)
 ASK_LOG = "the engine's log from its start: provcheck serve URL --log FILE (or --unit NAME)"

@@ -9,6 +9,7 @@ from checks.serving.baseline import Baseline
 from checks.serving.diagnose import as_facts, diagnose
 from checks.serving.evidence import Evidence, gather, prompts_of
 from checks.serving.judge import diagnosis_finding, judge
+from checks.serving.limits import Limits
 from checks.serving.observation import Observation
 
 
@@ -16,11 +17,12 @@ def report(
     seen: Observation,
     baselines: tuple[Baseline, ...] = (),
     wanted: dict[str, Any] | None = None,
+    limits: Limits | None = None,
     *,
     with_diagnosis: bool = False,
 ) -> Report:
     """Judges one observation. Raises BadInput when its metrics cannot be true."""
-    e = gather(seen, baselines, wanted)
+    e = gather(seen, baselines, wanted, limits)
     findings = (*seen.findings, *judge(e))
     facts = facts_of(e)
     if with_diagnosis:
@@ -28,6 +30,20 @@ def report(
         findings = (*findings, diagnosis_finding(found, findings))
         facts["diagnosis"] = as_facts(found)
     return Report("serve", findings, "live" if seen.live else "replayed", facts)
+
+
+_WINDOW = (
+    "prompts",
+    "thinking",
+    "context",
+    "requests",
+    "tokens",
+    "ttft_ms",
+    "tok_s",
+    "kinds",
+    "content_characters",
+    "reasoning_characters",
+)
 
 
 def facts_of(e: Evidence) -> dict[str, Any]:
@@ -62,6 +78,7 @@ def facts_of(e: Evidence) -> dict[str, Any]:
                 "source": speed.source,
             }
         ),
+        "window": {key: e.window[key] for key in _WINDOW if key in e.window} or None,
         "break_even": None if e.break_even is None else round(e.break_even, 3),
     }
 

@@ -7,6 +7,7 @@ or mixed; 0.08-0.12 mask token or a rope 1000x off, which metrics cannot tell ap
 from __future__ import annotations
 
 from checks.serving.evidence import Evidence
+from checks.serving.opinion import older
 
 
 def layered(e: Evidence) -> bool:
@@ -18,6 +19,27 @@ def layered(e: Evidence) -> bool:
 
 def errors_of(e: Evidence) -> set[str]:
     return {error.row for error in e.log.errors}
+
+
+def seen_healthy_before(e: Evidence) -> bool:
+    """Whether the baseline shows this method healthy on another version of the engine, with no other drafter named."""
+    base = e.baseline
+    if base is None or base.engine != e.settings.engine or base.method != e.method or not base.length:
+        return False
+    named = base.settings.get("drafter"), e.settings.get("drafter")
+    same = None in named or named[0] == named[1]
+    return (
+        same
+        and bool(base.version and e.settings.version)
+        and base.version != e.settings.version
+        and base.length >= 1.5
+    )
+
+
+def runner_in_doubt(e: Evidence) -> bool:
+    """vLLM's V2 runner: some healthy drafters accept nothing on it (vllm#49559, open), so zero proves nothing."""
+    v2 = e.settings.get("runner") == "v2"
+    return e.settings.engine == "vllm" and v2 and older(e.settings.version, "0.24.0") is False
 
 
 def band_of(first: float | None) -> str:

@@ -10,8 +10,9 @@ from checks.serving.drafterfile import (
     SILENT_ROPE,
     SILENT_VOCAB,
 )
-from checks.serving.evidence import Evidence
+from checks.serving.evidence import Evidence, prompts_of
 from checks.serving.opinion import (
+    ASK_CONTEXT,
     ASK_DRAFTER,
     DIRECT,
     FITS,
@@ -35,6 +36,8 @@ def mask_faults(e: Evidence) -> list[str]:
     if not d.present or not layered(e):
         return found
     vocab = d.target_vocab or d.vocab
+    if e.log.mask_token_id is not None and d.mask is not None and e.log.mask_token_id != d.mask:
+        found.append(f"the engine drafts with mask token {e.log.mask_token_id}, the config says {d.mask}")
     if d.mask is None:
         found.append("no mask_token_id")
     elif d.mask in d.eos or d.mask in d.target_eos:
@@ -170,6 +173,19 @@ def several_at_once(e: Evidence, s: Signs) -> Opinion:
     )
 
 
+def _bad_only_long(e: Evidence) -> str | None:
+    """A length far under that of the same prompts without a preamble; None when that was not measured or is not so."""
+    base, context = e.baseline, e.window.get("context")
+    if not context or base is None or not base.length or e.acceptance is None or base.method != e.method:
+        return None
+    if (prompts_of(e) or "").partition("@")[0] != base.prompts or e.acceptance.length > 0.8 * base.length:
+        return None
+    return (
+        f"length {e.acceptance.length:.2f} after {context} tokens of context, {base.length:.2f} without: fine"
+        " short, bad long"
+    )
+
+
 def window(e: Evidence, s: Signs) -> Opinion:
     d = e.drafter
     if "mixed_attention" in errors_of(e):
@@ -183,6 +199,8 @@ def window(e: Evidence, s: Signs) -> Opinion:
         if s.dead:
             return supported(0.35, f"{because}; that bites beyond the window and does not kill position 0")
         return supported(DIRECT if s.cut or s.cliff or s.weak or s.shorter else 0.6, because)
+    if drop := _bad_only_long(e):
+        return supported(SIGNATURE, drop)
     if (
         s.shorter
         and e.baseline
@@ -194,7 +212,7 @@ def window(e: Evidence, s: Signs) -> Opinion:
             SIGNATURE,
             f"prompts of {e.mean_prompt:.0f} tokens against the baseline's {e.baseline.prompt_tokens:.0f}: "
             "fine short, bad long",
-            "the same prompts cut short, and long ones, in one run each",
+            ASK_CONTEXT,
         )
     if s.cut and not d.windowed and d.present:
         return excluded("the drafter has no windowed layers")
@@ -206,6 +224,6 @@ def window(e: Evidence, s: Signs) -> Opinion:
         return supported(
             FITS,
             f"prompts of {e.mean_prompt:.0f} tokens: acceptance falls beyond a window",
-            "the same measurement with short prompts",
+            ASK_CONTEXT,
         )
     return SILENT

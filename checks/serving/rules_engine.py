@@ -18,6 +18,7 @@ from checks.serving.opinion import (
     older,
     supported,
 )
+from checks.serving.rules_bands import runner_in_doubt
 from checks.serving.rules_layers import off_family
 from checks.serving.signs import Signs
 
@@ -60,12 +61,14 @@ def compile_cache(e: Evidence, s: Signs) -> Opinion:
 
 
 def runner_v2(e: Evidence, s: Signs) -> Opinion:
-    if e.settings.engine != "vllm" or not s.dead or older(e.settings.version, "0.24.0") is not False:
+    if not s.dead or e.settings.engine != "vllm":
         return SILENT
     if e.settings.get("runner") == "v1":
         return excluded("the V1 runner is in use")
+    if not runner_in_doubt(e):
+        return SILENT
     return supported(
-        FITS,
+        0.45,
         "some drafters accept nothing on the V2 runner and work on V1",
         "the same start with VLLM_USE_V2_MODEL_RUNNER=0",
     )
@@ -212,7 +215,7 @@ def device_assert(e: Evidence, s: Signs) -> Opinion:
         else ""
     )
     return supported(
-        FITS,
+        0.45,
         "a kernel met an index out of bounds; which one is not in the log." + xid,
         "the same start with CUDA_LAUNCH_BLOCKING=1",
     )

@@ -17,7 +17,7 @@ from checks.serving.opinion import (
     excluded,
     supported,
 )
-from checks.serving.rules_bands import band_of, errors_of
+from checks.serving.rules_bands import band_of, errors_of, runner_in_doubt
 from checks.serving.rules_drafter import mask_faults
 from checks.serving.signs import Signs
 
@@ -63,9 +63,10 @@ def weights(e: Evidence, s: Signs) -> Opinion:
         return excluded(f"position 0 accepts {s.first:.3f}; untrained or foreign weights leave under 0.01")
     clean = e.drafter.present and not mask_faults(e)
     because = "nothing at all is accepted" + (", and the config contradicts nothing" if clean else "")
-    return supported(
-        0.9, because, "the hash of the drafter's weights and the target revision it was trained on"
-    )
+    ask = "the hash of the drafter's weights and the target revision it was trained on"
+    if runner_in_doubt(e):
+        return supported(0.45, f"{because}; on the V2 runner some healthy drafters look the same", ask)
+    return supported(0.9, because, ask)
 
 
 def mtp_weights(e: Evidence, s: Signs) -> Opinion:
@@ -108,7 +109,7 @@ def wrong_target(e: Evidence, s: Signs) -> Opinion:
         return supported(DIRECT, "the engine warns that the drafter was trained for another number of layers")
     if s.dead and band_of(s.first) == "gone":
         return supported(
-            0.6,
+            0.4 if runner_in_doubt(e) else 0.6,
             "a healthy drafter of another target accepts nothing either",
             "the revision and hash of target and drafter",
         )

@@ -15,6 +15,7 @@ from checks.model import Status
 from checks.report.options import Presentation, finish, report_options
 from checks.serving import far, live, record, saved
 from checks.serving.evidence import gather
+from checks.serving.limits import overridden
 from checks.serving.observation import Observation
 from checks.serving.report import baseline_of, report
 
@@ -49,6 +50,13 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option(
     "--wanted", type=_FILE, help='JSON object of settings that must be in effect, like {"tp": 2, "k": 15}.'
 )
+@click.option(
+    "--limit",
+    "limits",
+    multiple=True,
+    metavar="NAME=N",
+    help="Another threshold, like speed_fail=0.7; may be repeated.",
+)
 @click.option("--diagnose", is_flag=True, help="Rank the causes and say why the others are out.")
 @click.option("--passive", is_flag=True, help="Read the live counters only; send nothing.")
 @click.option("--since", metavar="FILE", help="With --passive: count from this earlier record on.")
@@ -72,6 +80,13 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     default="off",
     show_default=True,
     help="Thinking mode of the prompts.",
+)
+@click.option(
+    "--context",
+    type=click.IntRange(0, 1_000_000),
+    default=0,
+    metavar="TOKENS",
+    help="Put about so many tokens of text before each prompt: is it fine short and bad long?",
 )
 @click.option(
     "--concurrency", metavar="LIST", default="", help="Measure speed also with so many at once, like 4,16."
@@ -100,10 +115,11 @@ def serve(how: Presentation, url: str | None, **options: Any) -> int:
     _refuse_contradictions(how, url, options)
     wanted = record.read_object(options["wanted"], record.MAX_CONFIG) if options["wanted"] else None
     baselines = tuple(saved.load(name) for name in options["baselines"])
+    limits = overridden(options["limits"])
     seen = _seen(how, url or "", options)
     if options["record_to"]:
         write_whole(options["record_to"], record.to_record(seen).dump())
-    found = report(seen, baselines, wanted, with_diagnosis=options["diagnose"])
+    found = report(seen, baselines, wanted, limits, with_diagnosis=options["diagnose"])
     if options["save_baseline"]:
         _save(options["save_baseline"], seen, found.verdict)
     return finish(found, how)
@@ -166,6 +182,7 @@ def _plan(url: str, options: dict[str, Any]) -> live.Plan:
         seconds=options["seconds"],
         wait=options["wait"],
         thinking=options["thinking"] == "on",
+        context=options["context"],
         levels=_levels(options["concurrency"]),
         log=options["log"],
         unit=options["unit"],

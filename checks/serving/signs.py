@@ -1,4 +1,4 @@
-"""What is wrong, before why: the symptoms of one run. Thresholds and their sources stand here, once."""
+"""What is wrong, before why: the symptoms of one run."""
 
 from __future__ import annotations
 
@@ -6,16 +6,9 @@ from dataclasses import dataclass
 
 from checks.data.references import reference_for
 from checks.serving.evidence import Evidence
+from checks.serving.limits import MIN_PASSIVE_DRAFTS
 from checks.serving.measured import SEQUENTIAL
 from checks.serving.shape import DEAD_BELOW, Shape, is_weak
-
-MIN_DRAFTS = 200
-MIN_PASSIVE_DRAFTS = 30
-"""What little traffic must bring before a passive look judges it: 0.15 and 0.6 are five deviations apart."""
-SPEED_FAIL, SPEED_WARN = 0.8, 0.9
-LENGTH_FAIL, LENGTH_WARN = 0.8, 0.95
-STEP_SLOW = 1.25
-"""Milliseconds per step against the peer baseline; identical runs differed by 7 %."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +58,7 @@ def signs_of(e: Evidence) -> Signs:
     base: dict[str, object] = {
         "died": died and not refused,
         "refused": refused,
-        "slow_step": (e.step_ratio or 0.0) > STEP_SLOW or _impossible_break_even(e),
+        "slow_step": (e.step_ratio or 0.0) > e.limits.step_warn or _impossible_break_even(e),
         "slow": _slow(e),
         "net_loss": e.off_ratio is not None and e.off_ratio < 1.0,
         "not_speculating": not_speculating(e),
@@ -73,7 +66,7 @@ def signs_of(e: Evidence) -> Signs:
     accepted = e.acceptance
     if accepted is None or e.lookup:
         return Signs(**base)  # type: ignore[arg-type]
-    needed = MIN_PASSIVE_DRAFTS if e.seen.passive else MIN_DRAFTS
+    needed = MIN_PASSIVE_DRAFTS if e.seen.passive else e.limits.drafts
     enough = accepted.drafts is None or accepted.drafts >= needed
     first = accepted.first if accepted.first is not None else max(0.0, accepted.length - 1.0)
     if not enough:
@@ -91,7 +84,7 @@ def signs_of(e: Evidence) -> Signs:
         cut=shape is Shape.CUT,
         weak=weak,
         below_reference=reference is not None and accepted.length < reference.floor,
-        shorter=(length_ratio(e) or 1.0) < LENGTH_WARN,
+        shorter=(length_ratio(e) or 1.0) < length_limits(e)[1],
         first=first,
     )
 
@@ -112,6 +105,14 @@ def length_ratio(e: Evidence) -> float | None:
     return e.acceptance.length / base.length
 
 
+def length_limits(e: Evidence) -> tuple[float, float]:
+    """(fail, warn) for the length against the baseline. Live traffic against fixed prompts is never a failure: other
+    texts have other lengths."""
+    if e.like_prompts:
+        return e.limits.length_fail, e.limits.length_warn
+    return 0.0, e.limits.length_fail
+
+
 def speed_ratio(e: Evidence) -> float | None:
     """Decode tokens/s at concurrency 1 against the baseline's, whatever engine that was."""
     if e.baseline is None or not e.baseline.tok_s or e.speed is None:
@@ -128,7 +129,7 @@ def not_speculating(e: Evidence) -> bool:
 
 def _slow(e: Evidence) -> bool:
     ratio = speed_ratio(e)
-    return ratio is not None and ratio < SPEED_WARN
+    return ratio is not None and ratio < e.limits.speed_warn
 
 
 def _impossible_break_even(e: Evidence) -> bool:

@@ -13,7 +13,7 @@ from checks.data import prompts
 from checks.errors import BadInput
 from checks.serving import counters, metrics, output
 from checks.serving.client import Answer, Client, NoAnswer
-from checks.serving.signs import MIN_DRAFTS
+from checks.serving.limits import Limits
 
 
 @dataclass
@@ -37,6 +37,7 @@ def measure(
     *,
     seconds: float,
     thinking: bool,
+    context: int,
     levels: tuple[int, ...],
     sglang: bool,
     progress: Callable[[str], None] = lambda line: None,
@@ -50,11 +51,11 @@ def measure(
     tally = _Tally()
     failure = None
     try:
-        _sequential(client, tally, end, thinking, sglang, before, progress)
+        _sequential(client, tally, end, thinking, context, sglang, before, progress)
     except NoAnswer as error:
         failure = str(error)
     after = _settled(client, before, tally)
-    told = _told(tally, thinking)
+    told = {**_told(tally, thinking), "context": context}
     if failure is None:
         for level in levels:
             progress(f"{level} requests at once")
@@ -70,6 +71,7 @@ def _sequential(
     tally: _Tally,
     end: float,
     thinking: bool,
+    context: int,
     sglang: bool,
     page: str | None,
     progress: Callable[[str], None],
@@ -78,7 +80,7 @@ def _sequential(
     turn = 0
     while True:
         kind, texts = (("code", prompts.CODE), ("prose", prompts.PROSE))[turn % 2]
-        text = texts[turn // 2 % len(texts)]
+        text = prompts.preamble(context) + texts[turn // 2 % len(texts)]
         left = end - time.monotonic()
         if left <= 0:
             return
@@ -100,10 +102,10 @@ def _sequential(
 def _enough(drafts: float | None, tally: _Tally) -> bool:
     """Enough drafts; without draft counters, enough verified steps, or enough tokens for a steady rate."""
     if drafts is not None and drafts > 0:
-        return drafts >= MIN_DRAFTS
+        return drafts >= Limits().drafts
     verified = sum(int(answer.spec.get("spec_verify_ct") or 0) for _, answer in tally.answers)
     if verified:
-        return verified >= MIN_DRAFTS
+        return verified >= Limits().drafts
     return (
         sum(answer.tokens or 0 for _, answer in tally.answers) >= 4 * prompts.MAX_TOKENS
         or len(tally.answers) >= 12

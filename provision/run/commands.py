@@ -15,6 +15,7 @@ from pyinfra_cli import __name__ as _patched  # noqa: F401
 from provision import inventory as inventories
 from provision.plan import Plan, parse_phases
 from provision.run import present, runner
+from provision.run.batches import batches
 from provision.run.errors import (
     EXIT_DONE,
     EXIT_ERROR,
@@ -34,6 +35,19 @@ class Answer:
     document: dict[str, Any]
 
 
+@dataclass(frozen=True)
+class Asked:
+    """What ``provision apply`` was asked for."""
+
+    inventory: str
+    limit: tuple[str, ...]
+    phases: str | None
+    yes: bool
+    as_json: bool
+    batch: int | None
+    max_failed: int | None
+
+
 def plan(
     inventory: str, limit: Sequence[str], phases: str | None, sysroot: Path | None, as_json: bool
 ) -> int:
@@ -41,9 +55,18 @@ def plan(
     return _finish(lambda: _plan(inventory, limit, phases, sysroot, as_json), "plan", as_json)
 
 
-def apply(inventory: str, limit: Sequence[str], phases: str | None, yes: bool, as_json: bool) -> int:
+def apply(
+    inventory: str,
+    limit: Sequence[str],
+    phases: str | None,
+    yes: bool,
+    as_json: bool,
+    batch: int | None = None,
+    max_failed: int | None = None,
+) -> int:
     """Exit code of ``provision apply``."""
-    return _finish(lambda: _apply(inventory, limit, phases, yes, as_json), "apply", as_json)
+    ask = Asked(inventory, tuple(limit), phases, yes, as_json, batch, max_failed)
+    return _finish(lambda: _apply(ask), "apply", as_json)
 
 
 def _finish(command: Callable[[], Answer], name: str, as_json: bool) -> int:
@@ -105,28 +128,67 @@ def _connected(
     )
 
 
-def _apply(inventory: str, limit: Sequence[str], phases: str | None, yes: bool, as_json: bool) -> Answer:
-    wanted = parse_phases(phases)
-    loaded = inventories.load(inventory, limit)
-    with _connected(loaded, limit, wanted, f"apply {inventory}") as run:
+def _apply(ask: Asked) -> Answer:
+    wanted = parse_phases(ask.phases)
+    loaded = inventories.load(ask.inventory, ask.limit)
+    reason = f"apply {ask.inventory}"
+    with _connected(loaded, ask.limit, wanted, reason) as run:
         plans = run.plans()
         document: dict[str, Any] = {"machines": [plan.as_dict() for plan in plans]}
-        shown = _shown(plans, as_json)
-        if shown == EXIT_REFUSED:
+        if _shown(plans, ask.as_json) == EXIT_REFUSED:
             return Answer(EXIT_REFUSED, document)
         changes = sum(len(plan.items) for plan in plans)
-        if changes and not yes and not present.confirmed(changes, len(plans), inventory):
+        if changes and not ask.yes and not present.confirmed(changes, len(plans), ask.inventory):
             return Answer(EXIT_USAGE, document)
-        outcome = run.execute(runner.Progress(run.session, say_on_stderr))
-        present.outcome(outcome)
-        return Answer(
-            outcome.exit_code,
-            {
-                **document,
-                "run": outcome.run,
-                "changed": list(outcome.changed),
-                "failed": list(outcome.failed),
-                "problems": [str(problem) for problem in outcome.problems],
-                "seconds": {name: round(value, 2) for name, value in outcome.seconds.items()},
-            },
-        )
+        if len(plans) == 1:
+            outcomes = [run.execute(runner.Progress(run.session, say_on_stderr))]
+    if len(plans) > 1:
+        outcomes = _in_batches(loaded, ask, wanted, reason, plans)
+    present.outcomes(outcomes)
+    worst = next((outcome.exit_code for outcome in outcomes if outcome.exit_code), EXIT_DONE)
+    return Answer(worst, {**document, **_told(outcomes)})
+
+
+def _in_batches(
+    loaded: inventories.Inventory, ask: Asked, phases: Sequence[str], reason: str, plans: Sequence[Plan]
+) -> list[runner.Outcome]:
+    """A canary first, then batch by batch; more failed machines than allowed end it before the next batch."""
+    chosen = loaded.selected(ask.limit)
+    allowed = 1 if ask.max_failed is None else ask.max_failed
+    outcomes: list[runner.Outcome] = []
+    failed: set[str] = set()
+    for machines in batches(chosen.machines, ask.batch):
+        names = {machine.name for machine in machines}
+        present.batch([machine.name for machine in machines])
+        hosts = [
+            name
+            for machine in machines
+            for name in (machine.host_name, *(machine.guest_host_name(guest) for guest in machine.guests))
+            if name in chosen.host_names
+        ]
+        with runner.connected(
+            loaded.path, limit=hosts, phases=phases, reason=reason, say=say_on_stderr
+        ) as run:
+            run.session.was_shown([plan for plan in plans if plan.machine in names])
+            outcome = run.execute(runner.Progress(run.session, say_on_stderr))
+        outcomes.append(outcome)
+        failed |= {machine.name for machine in machines if outcome.failed_on(machine)}
+        if len(failed) > allowed or (len(outcomes) == 1 and failed):
+            present.stopped(sorted(failed), allowed, first=len(outcomes) == 1)
+            break
+    return outcomes
+
+
+def _told(outcomes: Sequence[runner.Outcome]) -> dict[str, Any]:
+    """The outcome in JSON; of several batches, all together."""
+    seconds: dict[str, float] = {}
+    for outcome in outcomes:
+        for name, value in outcome.seconds.items():
+            seconds[name] = round(seconds.get(name, 0.0) + value, 2)
+    return {
+        "runs": [outcome.run for outcome in outcomes],
+        "changed": [item for outcome in outcomes for item in outcome.changed],
+        "failed": [name for outcome in outcomes for name in outcome.failed],
+        "problems": [str(problem) for outcome in outcomes for problem in outcome.problems],
+        "seconds": seconds,
+    }

@@ -65,13 +65,28 @@ def confirmed(changes: int, machines: int, inventory: str) -> bool:
     return False
 
 
-def outcome(result: Outcome) -> None:
+def batch(names: Sequence[str]) -> None:
+    _line(f"== {', '.join(names)}", bold=True)
+
+
+def stopped(failed: Sequence[str], allowed: int, *, first: bool) -> None:
+    """Why the machines that are left are not touched."""
+    why = "the first machine is the canary" if first else f"more than {allowed} may not fail (--max-failed)"
+    _line(
+        f"stopped: {', '.join(failed)} failed, and {why}; the machines that are left were not touched",
+        fg="red",
+    )
+
+
+def outcomes(results: Sequence[Outcome]) -> None:
     """The last lines of a run."""
-    if result.exit_code == 0:
-        count = len(result.changed)
-        _line(
-            f"done: {count} change(s), every service generates" if count else "in sync: 0 changed", fg="green"
-        )
+    failed = [name for result in results for name in result.failed]
+    changed = sum(len(result.changed) for result in results)
+    if any(result.exit_code for result in results):
+        _line(f"FAILED on {', '.join(failed) or 'the controller'}; the reasons are above", fg="red")
+    elif changed:
+        _line(f"done: {changed} change(s), every service generates", fg="green")
     else:
-        _line(f"FAILED on {', '.join(result.failed) or 'the controller'}; the reasons are above", fg="red")
-    _line(f"run {result.run}; its journal: provision runs {result.run}")
+        _line("in sync: 0 changed", fg="green")
+    for result in results:
+        _line(f"run {result.run}; its journal: provision runs {result.run}")

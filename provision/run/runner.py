@@ -39,6 +39,11 @@ class Outcome:
     seconds: dict[str, float]
     exit_code: int
 
+    def failed_on(self, machine: Machine) -> bool:
+        """A machine fails as a unit: with its metal or with any of its guests."""
+        hosts = {machine.host_name, *(machine.guest_host_name(guest) for guest in machine.guests)}
+        return bool(hosts & set(self.failed))
+
 
 class Run:
     """One connected run over an inventory file. Use it through ``connected``."""

@@ -126,10 +126,14 @@ class Session:
         return restrict(plan, self.phases, self.hosts_in_limit(machine))
 
     def show(self, machine: Machine) -> Plan:
-        """The plan, remembered as what the operator was shown."""
+        """The plan. The first one of a machine is remembered as what the operator was shown."""
         plan = self.plan(machine)
-        self._shown[machine.name] = plan.ids
+        self._shown.setdefault(machine.name, plan.ids)
         return plan
+
+    def was_shown(self, plans: Sequence[Plan]) -> None:
+        """Plans that were shown before this session began."""
+        self._shown |= {plan.machine: plan.ids for plan in plans}
 
     def check_against_shown(self, machine: Machine, plan: Plan) -> None:
         """Raises HostChanged when the plan has become more than what was shown."""

@@ -719,6 +719,40 @@ INCIDENT = Case(
 THREADS: tuple[Case, ...] = (
     INCIDENT,
     Case(
+        "long_context",
+        Observation(
+            after=page((0.5, 0.2, 0.09, 0.04, 0.02, 0.01, 0), tok_s=40),
+            log=vllm_log(version="0.33.0", layers=None, k=7),
+            window={"prompts": "shipped", "prompts_version": 1, "context": 8192, "requests": 8},
+        ),
+        "fail",
+        also=("window",),
+        baselines=(
+            Baseline(
+                "short",
+                engine="vllm",
+                version="0.33.0",
+                method="dflash",
+                k=7,
+                length=4.0,
+                tok_s=80.0,
+                ms_per_step=50.0,
+                prompts="shipped/1",
+            ),
+        ),
+    ),
+    Case(
+        "sglang_mask_of_its_own",
+        Observation(
+            log=sglang_log(1.10, 0.01, algorithm="DFLASH", drafter="'/d'", slots=8)
+            + "DFLASH draft runner ready. mask_token=<|MASK|>, mask_token_id=4097\n",
+            drafter_config=CONFIG,
+        ),
+        "fail",
+        first=("mask_token",),
+        says=("the engine drafts with mask token 4097",),
+    ),
+    Case(
         "thread_rope_training",
         Observation(
             after=page((0.055, 0, *ZEROS), drafts=4000, tok_s=40),
@@ -764,6 +798,7 @@ THREADS: tuple[Case, ...] = (
         ),
         "fail",
         also=("runner_v2", "weights"),
+        determined=False,
     ),
     Case(
         "thread_mtp_quantised",
@@ -846,7 +881,7 @@ THREADS: tuple[Case, ...] = (
             config={"version": "0.5.5.post3"},
         ),
         "fail",
-        also=("upgrade",),
+        first=("upgrade",),
         baselines=(
             Baseline("old", engine="sglang", version="0.5.4", method="eagle3", k=3, length=2.195, tok_s=90.0),
         ),
@@ -902,6 +937,7 @@ THREADS: tuple[Case, ...] = (
         ),
         "fail",
         first=("device_assert",),
+        determined=False,
         never=("mask_token", "hardware"),
     ),
     Case(
@@ -1009,6 +1045,18 @@ HEALTHY_RUNS: tuple[Case, ...] = (
 
 # Things that look odd and are well: none of them may raise an alarm.
 ODD_BUT_WELL: tuple[Case, ...] = (
+    Case(
+        "odd_ngram_without_a_log",
+        Observation(after=page((0.66, 0.52, 0.45, 0.40, 0.37), drafts=1077, tok_s=685, covered=0.72)),
+        "pass",
+        says=("not comparable",),
+    ),
+    Case(
+        "odd_ngram_that_rarely_matches",
+        Observation(after=page((0.10, 0.02, 0, 0, 0), drafts=400, tok_s=500, covered=0.2)),
+        "pass",
+        never=("weights", "mask_token"),
+    ),
     Case(
         "odd_warm_restart",
         tiny(HEALTHY, 866, UNSHIFTED_FILE, version="0.25.0"),

@@ -34,7 +34,7 @@ NAMES = [
 
 
 def _missing(names: list[str]) -> tuple[str, ...]:
-    return missing_tensors(drafter_facts(CONFIG, dict.fromkeys(names, {}), None))
+    return missing_tensors(drafter_facts(CONFIG, {name: {} for name in names}, None))
 
 
 def test_a_whole_checkpoint_lacks_nothing() -> None:
@@ -78,9 +78,9 @@ def test_the_familys_rule_gives_the_published_ids(layers: int, captured: int, id
     "tensors",
     [
         NAMES,
-        dict.fromkeys(NAMES, {}),
+        {name: {} for name in NAMES},
         [{"name": name, "shape": [1]} for name in NAMES],
-        {"__metadata__": {}, **dict.fromkeys(NAMES, {})},
+        {"__metadata__": {}} | {name: {} for name in NAMES},
     ],
 )
 def test_a_tensor_list_is_taken_in_every_form(tmp_path: Path, tensors: Any) -> None:

@@ -84,7 +84,8 @@ def test_the_same_service_holds_against_its_own_baseline_and_a_record_gives_the_
     serve(engine.url, "--save-baseline", good)
     code, live = serve(engine.url, "--baseline", good, "--record", record)
     again, replayed = serve("--replay", record, "--baseline", good)
-    assert code == again == 0
+    assert code == again
+    assert _statuses(live)["serve.acceptance_baseline"] == "pass"
     assert [(f["id"], f["status"], f["message"]) for f in live["findings"]] == [
         (f["id"], f["status"], f["message"]) for f in replayed["findings"]
     ]
@@ -125,7 +126,7 @@ def test_a_key_is_needed_given_and_written_nowhere(start: Start, serve: Serve, t
     key.write_text("s3cret-key\n")
     assert serve(engine.url, "--wait", "0")[0] == 1
     code, report = serve(engine.url, "--api-key-file", str(key), "--record", str(record))
-    assert code == 0
+    assert code == 0, report["findings"]
     assert "s3cret-key" not in json.dumps(report)
     assert "s3cret-key" not in record.read_text()
 
@@ -255,3 +256,15 @@ def test_another_machine_that_cannot_be_reached_is_could_not_check(
     code, report = serve("http://127.0.0.1:8000", "--host", "kpro5")
     assert code == 3
     assert _statuses(report)["node.reachable"] == "unknown"
+
+
+def test_prompts_with_a_preamble_are_other_prompts_than_those_without(
+    start: Start, serve: Serve, tmp_path: Path
+) -> None:
+    short = str(tmp_path / "short.json")
+    engine = start("--tok-s", "3000", acceptance=GOOD)
+    serve(engine.url, "--save-baseline", short)
+    _, report = serve(engine.url, "--context", "160", "--baseline", short)
+    assert _statuses(report)["serve.acceptance_baseline"] == "skip"
+    assert report["facts"]["window"]["context"] == 160
+    assert {"code", "prose"} == report["facts"]["window"]["kinds"].keys()
