@@ -79,7 +79,7 @@ def measured(
     found: dict[str, Measured] = {}
     for name, engine in engines.items():
         begin, before, record = time.monotonic(), counted(engine.url), folder / f"{name}.json"
-        ran = provcheck("serve", engine.url, "--log", engine.log, "--diagnose", "--record", record)
+        ran = provcheck("serve", *engine.seen, "--diagnose", "--record", record)
         found[name] = Measured(engine, before, counted(engine.url), ran, record)
         say(request.config, f"{name} measured in {time.monotonic() - begin:.1f} s, exit {ran.code}")
     return found

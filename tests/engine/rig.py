@@ -29,6 +29,9 @@ SPECULATION: dict[str, dict[str, Any] | None] = {
     "bad": {"method": "draft_model", "model": "bad", "num_speculative_tokens": K},
 }
 EXTRA = {"plain": ("--dtype", "float32")}
+KEY = "kpro-engine-tier-key"
+ENVIRON = {"plain": {"VLLM_API_KEY": KEY}, "ngram": {"VLLM_SERVER_DEV_MODE": "1"}}
+"""plain asks for a key; ngram tells its configuration under /server_info, which vLLM does only in this mode."""
 
 
 class Engine:
@@ -50,7 +53,10 @@ class Engine:
             "VLLM_NO_USAGE_STATS": "1",
             "HF_HUB_OFFLINE": "1",
             "TRANSFORMERS_OFFLINE": "1",
+            **ENVIRON.get(name, {}),
         }
+        self.key = work / "key"
+        self.key.write_text(KEY + "\n")
         with self.log.open("wb") as log:
             # A session of its own: its children form one group, which ends with it.
             self.process = subprocess.Popen(
@@ -91,6 +97,12 @@ class Engine:
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def seen(self) -> tuple[str | Path, ...]:
+        """The words that let provcheck see all of it: address, log, and the key where it asks for one."""
+        key = ("--api-key-file", self.key) if "VLLM_API_KEY" in ENVIRON.get(self.name, {}) else ()
+        return (self.url, "--log", self.log, *key)
 
     def wait(self, until: float) -> None:
         """Returns once /health is 200. Raises TimeoutError at ``until`` (monotonic), or at once when it ended."""
@@ -162,7 +174,7 @@ class Ran:
 
     def finding(self, ident: str) -> dict[str, Any]:
         """The one finding with this id."""
-        (found,) = [item for item in self.report["findings"] if item["id"] == ident]
+        (found,) = (item for item in self.report["findings"] if item["id"] == ident)
         assert isinstance(found, dict)
         return found
 

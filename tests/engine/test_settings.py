@@ -35,7 +35,7 @@ def wanted(folder: Path, settings: dict[str, Any]) -> Path:
 def test_settings_that_are_in_effect_pass(engines: dict[str, Engine], name: str, tmp_path: Path) -> None:
     engine = engines[name]
     file = wanted(tmp_path, IN_EFFECT[name])
-    ran = provcheck("serve", engine.url, "--passive", "--log", engine.log, "--wanted", file)
+    ran = provcheck("serve", *engine.seen, "--passive", "--wanted", file)
     assert ran.status("serve.settings") == "pass", ran.finding("serve.settings")
 
 
@@ -45,7 +45,7 @@ def test_a_wrong_setting_is_named_from_the_engines_own_log(
 ) -> None:
     engine = engines[name]
     file = wanted(tmp_path, {key: value})
-    ran = provcheck("serve", engine.url, "--passive", "--log", engine.log, "--wanted", file)
+    ran = provcheck("serve", *engine.seen, "--passive", "--wanted", file)
     assert ran.code == 1
     found = ran.finding("serve.settings")
     assert (found["status"], found["cause"]) == ("fail", "settings")
@@ -84,7 +84,19 @@ def test_an_engine_on_cpus_is_not_blamed_for_graphs_that_it_cannot_have(
 
 def test_version_drafter_and_target_are_the_engines_own(engines: dict[str, Engine]) -> None:
     engine = engines["bad"]
-    facts = provcheck("serve", engine.url, "--passive", "--log", engine.log).facts
+    facts = provcheck(
+        "serve",
+        *engine.seen,
+        "--passive",
+    ).facts
     assert (facts["engine"], facts["version"]) == ("vllm", "0.32.0")
     settings = facts["settings"]
     assert [Path(settings[key]).name for key in ("model", "drafter")] == ["target", "bad"]
+
+
+def test_server_info_names_a_wrong_setting_without_a_log(engines: dict[str, Engine], tmp_path: Path) -> None:
+    engine = engines["ngram"]
+    right = provcheck("serve", engine.url, "--passive", "--wanted", wanted(tmp_path, {"dtype": "bfloat16"}))
+    assert right.status("serve.settings") == "pass", right.finding("serve.settings")
+    wrong = provcheck("serve", engine.url, "--passive", "--wanted", wanted(tmp_path, {"dtype": "float16"}))
+    assert "dtype is bfloat16, wanted float16" in wrong.finding("serve.settings")["message"]
