@@ -26,6 +26,10 @@ class Row(NamedTuple):
 
 COMMANDS: dict[str, Row] = {
     "gpus": Row("checks.gpus.command:gpus", "Are all GPUs there and healthy? Passive: reads only."),
+    "drafter": Row(
+        "checks.drafter.command:command",
+        "Does a draft model's config fit its target and this engine version?",
+    ),
     "serve": Row(
         "checks.serving.serve_command:serve", "Is a served model generating as it should? Names the cause."
     ),

@@ -17,4 +17,8 @@ def main(args: Sequence[str]) -> int:
         from checks.gpus import collect
 
         return collect.main(args[1:])
+    if list(args[:1]) == ["drafter"]:
+        from checks.drafter import afar
+
+        return afar.main(args[1:])
     raise BadInput(f"no probe named {' '.join(args[:1])!r}")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import click
 
@@ -31,6 +33,12 @@ _phases = click.option(
 _json = click.option("--json", "as_json", is_flag=True, help="Print JSON (schema provision/1) on stdout.")
 
 
+def _commands() -> ModuleType:
+    """The commands that run pyinfra, imported after gevent's patches: pyinfra_cli applies those when it is imported."""
+    importlib.import_module("pyinfra_cli")
+    return importlib.import_module("provision.run.commands")
+
+
 @click.group(
     epilog=EXAMPLES, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
 )
@@ -56,9 +64,7 @@ def plan(
 
     INVENTORY is a file, or a bare word for inventories/<word>.py.
     """
-    from provision.run import commands
-
-    sys.exit(commands.plan(inventory, limit, phases, sysroot, as_json))
+    sys.exit(_commands().plan(inventory, limit, phases, sysroot, as_json))
 
 
 @main.command()
@@ -90,9 +96,7 @@ def apply(
 
     A second run changes nothing. INVENTORY is a file, or a bare word for inventories/<word>.py.
     """
-    from provision.run import commands
-
-    sys.exit(commands.apply(inventory, limit, phases, yes, as_json, batch, max_failed))
+    sys.exit(_commands().apply(inventory, limit, phases, yes, as_json, batch, max_failed))
 
 
 @main.command()
@@ -113,6 +117,7 @@ def demo(keep: bool, quick: bool) -> None:
 
     Needs root, LXC and mmdebstrap; the engine is a stand-in that needs no GPU.
     """
+    commands = _commands()
     from provision.testhost import demo as demonstration
 
-    sys.exit(demonstration.run(keep=keep))
+    sys.exit(demonstration.run(commands, keep=keep))

@@ -31,7 +31,7 @@ fail() {{ printf '%s\\n' "$1" >&2; exit 1; }}
 [ ! -e "$marker" ] || exit 0
 for line in /proc/[0-9]*/cmdline; do
   if tr '\\0' '\\n' <"$line" 2>/dev/null | head -n 2 | grep -q "^$env/"; then
-    fail "$env is in use by ${{line%/cmdline}} though its marker is missing"
+    fail "$env is in use by ${{line%/cmdline}} though its marker is missing; stop that process, then run again"
   fi
 done
 # Without its marker the environment is what an interrupted build left.

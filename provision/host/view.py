@@ -131,7 +131,9 @@ def models(snapshot: Snapshot) -> dict[Bdf, str]:
     found = {}
     for path in snapshot.paths("file"):
         match = re.fullmatch(r"/proc/driver/nvidia/gpus/([^/]+)/information", path)
-        model = re.search(r"^Model:\s*(\S.*?)\s*$", snapshot.text(path) or "", re.MULTILINE) if match else None
+        model = (
+            re.search(r"^Model:\s*(\S.*?)\s*$", snapshot.text(path) or "", re.MULTILINE) if match else None
+        )
         if match and model:
             found[Bdf.parse(match[1])] = model[1]
     return found

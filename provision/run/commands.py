@@ -1,16 +1,19 @@
-"""``provision plan`` and ``provision apply``: load, look, show, ask, do, report."""
+"""``provision plan`` and ``provision apply``: load, look, show, ask, do, report.
+
+Import it with gevent's patches in place (``provision.cli`` sees to that).
+"""
 
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-# gevent patches the standard library; it has to come before anything that opens a socket.
-from pyinfra_cli import __name__ as _patched  # noqa: F401
+import gevent
 
 from provision import inventory as inventories
 from provision.plan import Plan, parse_phases
@@ -71,6 +74,9 @@ def apply(
 
 def _finish(command: Callable[[], Answer], name: str, as_json: bool) -> int:
     """Turns every expected end into a clear line and an exit code, and prints the JSON document."""
+    here = gevent.getcurrent()
+    # An interrupt goes to this greenlet, not to whichever one happens to run.
+    interrupt = gevent.signal_handler(signal.SIGINT, lambda: gevent.kill(here, KeyboardInterrupt))
     try:
         answer = command()
     except inventories.InventoryRefused as error:
@@ -84,9 +90,12 @@ def _finish(command: Callable[[], Answer], name: str, as_json: bool) -> int:
         answer = Answer(error.exit_code, {"error": str(error)})
     except KeyboardInterrupt:
         say_on_stderr(
-            "interrupted: a command that was under way goes on to its end; run again to continue from there"
+            "interrupted: a command that was under way was ended, or goes on to its end on its machine; "
+            "run again to continue from there"
         )
         answer = Answer(EXIT_ERROR, {"error": "interrupted"})
+    finally:
+        interrupt.cancel()
     if as_json:
         document = {"schema": "provision/1", "command": name, "exit": answer.exit_code, **answer.document}
         sys.stdout.write(json.dumps(document, ensure_ascii=False) + "\n")

@@ -150,6 +150,8 @@ def connected(
             try:
                 yield Run(state, session)
             finally:
+                # After an interrupt operations may still be under way; ended ones have nothing to kill.
+                state.pool.kill(timeout=10)
                 session.close()
                 disconnect_all(state)
 

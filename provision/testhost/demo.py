@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -18,11 +19,11 @@ INVENTORY = "demo"
 _MARK = f"# Written by kpro for demo/{CONTAINER}."
 
 
-def run(*, keep: bool) -> int:
-    """The exit code of the first part that did not end as it must. Whatever happens, nothing is left running,
-    unless ``keep``."""
-    from provision.run import commands
+def run(commands: Any, *, keep: bool) -> int:
+    """Gives the exit code of the first part that did not end as it must. ``commands`` is provision.run.commands.
 
+    Whatever happens, nothing is left running, unless ``keep``.
+    """
     parts: list[tuple[str, Callable[[], int]]] = [
         ("make the engine's wheel and a tiny model", _files),
         (
@@ -78,9 +79,12 @@ def _report(times: list[tuple[str, float]], code: int) -> None:
 def _clean_up() -> None:
     """Removes the demonstration's container, and only a container that says it is that."""
     folder = _lxcpath()
-    config = folder / CONTAINER / "config" if folder else None
+    if folder is None:
+        return
+    # What an interrupted creation left is the demonstration's by its name.
+    shutil.rmtree(folder / f".kpro-{CONTAINER}.partial", ignore_errors=True)
     try:
-        ours = config is not None and config.read_text().startswith(_MARK)
+        ours = (folder / CONTAINER / "config").read_text().startswith(_MARK)
     except OSError:
         return
     if not ours:

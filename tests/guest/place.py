@@ -51,6 +51,11 @@ metal, guests = machine.pyinfra_groups()
 """
 
 
+def hear_interrupts() -> None:
+    """A shell that runs the tests in the background has them, and all they start, ignore SIGINT."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def free_port() -> int:
     """Below the range that outgoing connections take theirs from: one of those would keep a service from binding."""
     start = 18600 + os.getpid() % 900
@@ -141,6 +146,7 @@ class Place:
                 stderr=log,
                 text=True,
                 start_new_session=True,
+                preexec_fn=hear_interrupts,
             )
 
     def events(self) -> Iterator[dict[str, Any]]:

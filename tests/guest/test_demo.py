@@ -13,7 +13,7 @@ import pytest
 
 from provision.data.demo import CONTAINER
 from tests.conftest import ROOT
-from tests.guest.place import BIN
+from tests.guest.place import BIN, hear_interrupts
 from tests.guest.rig import LXC
 
 pytestmark = pytest.mark.usefixtures("alone")
@@ -35,6 +35,7 @@ def _demo(*words: str) -> subprocess.Popen[str]:
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
+        preexec_fn=hear_interrupts,
     )
 
 

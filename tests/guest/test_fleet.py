@@ -90,9 +90,10 @@ print(json.dumps({"exit": outcome.exit_code, "changed": outcome.changed, "said":
 
 def test_more_than_what_was_shown_is_not_done(first: Place) -> None:
     first.write()
-    assert first.apply().returncode == 0
-    (marker,) = first.container.rootfs.glob("opt/kpro/envs/*/kpro-env.json")
-    done = first.run(sys.executable, "-c", _BEHIND, str(first.inventory), str(marker))
+    done = first.apply()
+    assert done.returncode == 0, done.stderr[-3000:]
+    staged = first.container.rootfs / "etc/kpro/staged/kpro-tiny.service"
+    done = first.run(sys.executable, "-c", _BEHIND, str(first.inventory), str(staged))
     assert done.returncode == 0, done.stderr[-3000:]
     outcome = json.loads(done.stdout.splitlines()[-1])
     assert outcome["exit"] == 1

@@ -156,7 +156,9 @@ def test_an_inventory_that_is_not_like_the_machine_is_refused_with_the_field(
     changed.write_text(text)
     code, plans = plan(str(changed), machines / "kpro6")
     assert code == REFUSED
-    assert refused(plans) == [field]
+    # A path that is wrong may also be missing from a container that has the right one.
+    assert refused(plans)[0] == field
+    assert set(refused(plans)) <= {field, "machine.guests[0]"}
     assert seen in plans[0].refusals[0].seen
 
 

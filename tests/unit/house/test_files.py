@@ -79,3 +79,20 @@ def test_the_changelog_keeps_its_form(repo_root: Path) -> None:
     assert all(re.fullmatch(r"\[\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d", heading) for heading in headings[1:])
     kinds = set(re.findall(r"^### (.*)$", text, re.MULTILINE))
     assert kinds <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+
+
+def missing_paths(text: str, root: Path) -> list[str]:
+    """Paths in backticks that are not there; words in capitals stand for something."""
+    named = re.findall(r"`((?:provision|checks|tests|scripts|templates|inventories)/[^\s`]*)`", text)
+    return [
+        path for path in named if not re.search(r"[A-Z]{2}", path) and not list(root.glob(path.rstrip("/")))
+    ]
+
+
+def test_the_map_of_the_house_names_what_is_there(repo_root: Path) -> None:
+    text = (repo_root / "CONTRIBUTING.md").read_text().replace("`tests/gpu`", "")
+    assert missing_paths(text, repo_root) == []
+
+
+def test_a_path_that_is_gone_is_found(tmp_path: Path) -> None:
+    assert missing_paths("`checks/gone.py` and `tests/NAME`", tmp_path) == ["checks/gone.py"]

@@ -1,0 +1,1 @@
+"""The rules of the drafter doctor, one file per subject; each file exports CHECKS and RULES."""
