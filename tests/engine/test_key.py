@@ -21,12 +21,12 @@ def test_with_its_key_a_protected_service_passes_and_the_key_is_in_no_record(
 def test_without_the_right_key_nothing_is_green_and_the_key_is_named_as_the_reason(
     engines: dict[str, Engine], key: str | None, tmp_path: Path
 ) -> None:
-    engine, words = engines["plain"], ()
+    words: list[str | Path] = []
     if key is not None:
         file = tmp_path / "key"
         file.write_text(key)
-        words = ("--api-key-file", file)
-    ran = provcheck("serve", engine.url, *words, "--wait", "2")
+        words += ["--api-key-file", file]
+    ran = provcheck("serve", engines["plain"].url, *words, "--wait", "2")
     assert ran.code in (1, 2, 3)
     assert "key" in ran.said + str(ran.report)
     assert "pass" not in (ran.report or {}).get("verdict", "")
