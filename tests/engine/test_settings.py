@@ -21,6 +21,9 @@ WRONG: list[tuple[str, str, Any, str]] = [
     ("good", "cuda_graphs", True, "cuda_graphs is False, wanted True"),
     ("good", "k", 5, "k is 4, wanted 5"),
     ("good", "method", "dflash", "method is draft_model, wanted dflash"),
+    # These two stand on no command line: nothing but the log tells them.
+    ("good", "dtype", "float32", "dtype is bfloat16, wanted float32"),
+    ("bad", "kv_cache_dtype", "fp8", "kv_cache_dtype is auto, wanted fp8"),
     ("ngram", "max_len", 4096, "max_len is 1024, wanted 4096"),
 ]
 
