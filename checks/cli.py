@@ -30,6 +30,8 @@ COMMANDS: dict[str, Row] = {
         "checks.drafter.command:command",
         "Does a draft model's config fit its target and this engine version?",
     ),
+    "flags": Row("checks.flags.command:flags", "Does this engine version take this command line?"),
+    "fit": Row("checks.fit.command:fit", "Will the model fit these GPUs at this context length? From files."),
     "serve": Row(
         "checks.serving.serve_command:serve", "Is a served model generating as it should? Names the cause."
     ),

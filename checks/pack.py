@@ -29,6 +29,7 @@ PACKAGES = {
     "rich": "rich",
     "markdown_it": "markdown-it-py",
     "mdurl": "mdurl",
+    "packaging": "packaging",
     "pygments": "pygments",
     "prometheus_client": "prometheus-client",
     "pynvml": "nvidia-ml-py",

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from checks.data.entry import Entry
+from checks.data.flags_catalogue import FLAGS
 from checks.data.serve_catalogue import SERVE
 
 __all__ = ["CATALOGUE", "Entry"]
@@ -431,4 +432,5 @@ CATALOGUE: dict[str, Entry] = {
         "virtual machines",
     ),
     **SERVE,
+    **FLAGS,
 }

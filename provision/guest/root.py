@@ -88,9 +88,10 @@ done
 CARRY
 
 say "building with $packages"
+# It counts descriptors upwards in a shell that knows one digit: the locks are not for it.
 mmdebstrap --mode=root --format=tar --variant=minbase --include="$packages" \\
   --aptopt="$work/apt.conf" --customize-hook="sh $work/carry \\"\\$1\\"" \\
-  "$suite" "$work/root.tar" "$work/sources" >&2 \\
+  "$suite" "$work/root.tar" "$work/sources" >&2 8>&- 9>&- \\
   || fail "mmdebstrap fails (exit $?); its last lines above say why"
 printf '%s\\n' "$carried" > "$work/carried" || exit 1
 sync -- "$work/root.tar" "$work/carried" || sync

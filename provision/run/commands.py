@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import gevent
+from pyinfra.api.exceptions import PyinfraError
 
 from provision import inventory as inventories
 from provision.plan import Plan, parse_phases
@@ -88,6 +89,9 @@ def _finish(command: Callable[[], Answer], name: str, as_json: bool) -> int:
     except RunError as error:
         say_on_stderr(f"error: {error}")
         answer = Answer(error.exit_code, {"error": str(error)})
+    except (OSError, PyinfraError) as error:
+        say_on_stderr(f"error: {error}")
+        answer = Answer(EXIT_ERROR, {"error": str(error)})
     except KeyboardInterrupt:
         say_on_stderr(
             "interrupted: a command that was under way was ended, or goes on to its end on its machine; "

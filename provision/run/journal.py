@@ -17,11 +17,6 @@ def runs_folder() -> Path:
     return Path(base) / "kpro" / "runs"
 
 
-def cache_folder() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
-    return Path(base) / "kpro"
-
-
 def new_run_id() -> str:
     """``20261129T152000Z-a1b2c3``: sorts by time, unique without asking anybody."""
     return f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"

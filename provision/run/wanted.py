@@ -10,7 +10,6 @@ from uv import find_uv_bin
 
 from checks import pack
 from provision.planner import Wanted
-from provision.run.journal import cache_folder
 from provision.spec import Machine
 from provision.stack.decide import Shipped
 from provision.stack.desired import desired_service
@@ -18,16 +17,17 @@ from provision.stack.desired import desired_service
 
 @cache
 def _pyz() -> Shipped:
-    path = cache_folder() / "provcheck.pyz"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return Shipped(str(path), pack.build(path))
+    return _shipped(pack.cached())
 
 
 @cache
 def _uv() -> Shipped:
-    path = find_uv_bin()
-    with Path(path).open("rb") as file:
-        return Shipped(path, hashlib.file_digest(file, "sha256").hexdigest())
+    return _shipped(Path(find_uv_bin()))
+
+
+def _shipped(path: Path) -> Shipped:
+    with path.open("rb") as file:
+        return Shipped(str(path), hashlib.file_digest(file, "sha256").hexdigest())
 
 
 def wanted_for(machine: Machine) -> Wanted:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import time
 from collections.abc import Callable
@@ -154,7 +155,9 @@ def test_a_build_that_is_interrupted_leaves_nothing(build: Build, tmp_path: Path
     until = time.monotonic() + 10
     while not (tmp_path / "runs").exists() and time.monotonic() < until:
         time.sleep(0.02)
-    subprocess.run(["pkill", "-TERM", "-P", str(running.pid)], check=True)  # type: ignore[attr-defined]
+    pid = running.pid  # type: ignore[attr-defined]
+    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        os.kill(int(child), signal.SIGTERM)
     running.terminate()  # type: ignore[attr-defined]
     assert running.wait(20) == 143  # type: ignore[attr-defined]
     assert left(folder) == []

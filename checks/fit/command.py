@@ -1,0 +1,142 @@
+"""``provcheck fit MODEL_DIR --engine vllm==0.20.1 --gpus 2xA6000 --context 131072``"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from checks.errors import BadInput
+from checks.fit.ask import Model, Question
+from checks.fit.cache import DTYPES, Settings
+from checks.fit.engines import vllm_defaults
+from checks.fit.files import read_folder
+from checks.fit.gpus import parse_gpus
+from checks.fit.judge import judge
+from checks.fit.shape import read_shape
+from checks.fit.weights import weights
+from checks.flags.table import parse_engine
+from checks.model import Report
+from checks.report.options import Presentation, finish, report_options
+
+_EPILOG = """\b
+Examples:
+  provcheck fit models/target --engine vllm==0.20.1 --gpus 2xA6000 --context 131072
+  provcheck fit models/target --drafter models/drafter -k 15 --engine vllm==0.33.0 --gpus 2x48G --context 65536
+  provcheck fit models/target --mtp -k 3 --engine sglang==0.5.11 --gpus gpus.json --context 262144
+
+\b
+Only config.json, model.safetensors.index.json and safetensors headers are read: fetch the *.json files of a
+repository and ask before the weights. What the engine keeps for itself is a range; each number has its
+source under facts in --json.
+"""
+
+
+@click.command(epilog=_EPILOG)
+@click.argument("model_dir", type=click.Path(path_type=Path))
+@click.option("--drafter", type=click.Path(path_type=Path), metavar="DIR", help="Folder of the draft model.")
+@click.option("--engine", required=True, metavar="ENGINE==VERSION", help="vllm==VERSION or sglang==VERSION.")
+@click.option("--gpus", required=True, metavar="GPUS", help="2xA6000, 2x48G, or a file of gpus --record.")
+@click.option(
+    "--context", required=True, type=click.IntRange(1, 1 << 24), metavar="TOKENS", help="Longest request."
+)
+@click.option("--tp", type=click.IntRange(1, 1024), help="Tensor parallel size; all GPUs unless given.")
+@click.option(
+    "--kv-cache-dtype",
+    type=click.Choice(sorted(DTYPES)),
+    default="auto",
+    show_default=True,
+    help="Kind of the cache.",
+)
+@click.option(
+    "-k",
+    "--speculative-tokens",
+    type=click.IntRange(0, 1024),
+    default=0,
+    help="num_speculative_tokens; for SGLang num-draft-tokens.",
+)
+@click.option("--mtp", is_flag=True, help="The target's own MTP heads draft.")
+@click.option(
+    "--memory-fraction",
+    type=click.FloatRange(0.01, 1.0),
+    help="--gpu-memory-utilization or --mem-fraction-static; the engine's default unless given.",
+)
+@click.option(
+    "--max-requests", type=click.IntRange(1, 1 << 16), help="--max-num-seqs or --max-running-requests."
+)
+@click.option(
+    "--max-batched-tokens", type=click.IntRange(1, 1 << 24), help="--max-num-batched-tokens (vLLM)."
+)
+@click.option("--block-size", type=click.IntRange(1, 4096), help="Tokens per cache block or page.")
+@click.option(
+    "--state-ratio",
+    type=click.FloatRange(0.01, 10),
+    help="--mamba-full-memory-ratio (SGLang, hybrid models).",
+)
+@click.option("--text-only", is_flag=True, help="A vision tower is not loaded.")
+@click.option("--eager", is_flag=True, help="No CUDA graphs.")
+@report_options
+def fit(
+    how: Presentation,
+    model_dir: Path,
+    drafter: Path | None,
+    engine: str,
+    gpus: str,
+    context: int,
+    tp: int | None,
+    kv_cache_dtype: str,
+    speculative_tokens: int,
+    mtp: bool,
+    memory_fraction: float | None,
+    max_requests: int | None,
+    max_batched_tokens: int | None,
+    block_size: int | None,
+    state_ratio: float | None,
+    text_only: bool,
+    eager: bool,
+) -> int:
+    """Will the model serve this context length on these GPUs? From files, before the weights are fetched."""
+    if how.host is not None:
+        raise BadInput("--host: folders are read here; run provcheck fit on the machine that holds them")
+    name, version = parse_engine(engine)
+    hardware = parse_gpus(gpus)
+    if mtp and drafter:
+        raise BadInput("--mtp and --drafter exclude each other: one of them drafts")
+    if (mtp or drafter) and not speculative_tokens:
+        raise BadInput("a drafter needs -k: how many tokens it drafts per step")
+    ranks = tp or len(hardware.usable)
+    target = read_folder(model_dir)
+    shape = read_shape(target.config)
+    settings = Settings(
+        ranks,
+        kv_cache_dtype,
+        block_size or (64 if shape.latent else 16),
+        max_batched_tokens or vllm_defaults(hardware.least)[0],
+        speculative_tokens,
+        state_bytes=2 if name == "vllm" else 4,
+    )
+    draft_folder = read_folder(drafter) if drafter else None
+    draft_shape = read_shape(draft_folder.config) if draft_folder else None
+    model = Model(
+        shape,
+        weights(target, shape, ranks, mtp=mtp, text_only=text_only),
+        draft_shape,
+        weights(draft_folder, draft_shape, ranks, mtp=True, text_only=True)
+        if draft_folder and draft_shape
+        else None,
+    )
+    question = Question(
+        name,
+        version,
+        hardware,
+        context,
+        settings,
+        fraction=memory_fraction,
+        seqs=max_requests,
+        state_share=state_ratio,
+        mtp=mtp,
+        text_only=text_only,
+        eager=eager,
+    )
+    findings, figures = judge(model, question)
+    return finish(Report("fit", tuple(findings), facts=figures), how)
