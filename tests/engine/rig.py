@@ -113,12 +113,16 @@ class Engine:
             time.sleep(0.5)
 
     def stop(self) -> None:
-        """Ends it and every process that it started."""
+        """Ends it and every process that it started; these get time to remove their shared memory."""
         if self.process.poll() is None:
             self.process.terminate()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(STOP_S)
+        until = time.monotonic() + STOP_S
+        # Its group lives on for as long as a child does.
         with contextlib.suppress(ProcessLookupError):
+            while time.monotonic() < until:
+                self.process.poll()
+                os.killpg(self.process.pid, 0)
+                time.sleep(0.1)
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait(STOP_S)
 
