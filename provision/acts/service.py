@@ -8,6 +8,7 @@ from pyinfra.api.host import Host
 
 from provision.acts import shell
 from provision.acts.voice import Voice
+from provision.data import engines
 from provision.host import transport
 from provision.stack.desired import PYTHON, PYZ, DesiredService
 from provision.templates import render
@@ -20,20 +21,20 @@ def cutover(host: Host, desired: DesiredService, say: Voice) -> None:
         unit=desired.service.unit,
         name=desired.name,
         digest=desired.digest,
-        generate=generate_command(desired),
+        generate=shlex.join(_generate(desired)),
+        key_path=shlex.quote(desired.key_path),
+        key_variable=engines.kind_of(desired.service.engine.kind).key_variable or "KPRO_NO_KEY",
         ready_seconds=desired.service.ready_seconds,
     )
     say(f"{desired.service.unit}: waiting for its first tokens (at most {desired.service.ready_seconds} s)")
     shell.run(host, "sh -s", f"putting {desired.service.unit} into service", stdin=script.encode())
 
 
-def generate_command(desired: DesiredService) -> str:
-    words = [PYTHON, PYZ, "_generate", desired.url, "--model", desired.name]
-    if desired.key is not None:
-        words += ["--api-key-file", desired.key_path]
-    return shlex.join(words)
+def _generate(desired: DesiredService) -> list[str]:
+    return [PYTHON, PYZ, "_generate", desired.url, "--model", desired.name]
 
 
 def prove(host: Host, desired: DesiredService) -> transport.Completed:
     """One try to have a token generated; changes nothing."""
-    return transport.run(host, f"{generate_command(desired)} --once", timeout=120)
+    key = ["--api-key-file", desired.key_path] if desired.key is not None else []
+    return transport.run(host, shlex.join([*_generate(desired), *key, "--once"]), timeout=120)

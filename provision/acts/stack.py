@@ -161,6 +161,8 @@ def stage(host: Host, desired: DesiredService, say: Voice) -> None:
         shell.put(host, desired.record_path, desired.record, mode="644")
     if desired.key is not None:
         shell.put(host, desired.key_path, desired.key.encode(), mode="600")
+    else:
+        shell.run(host, f"rm -f -- {shlex.quote(desired.key_path)}", "removing a key that is no longer used")
     shell.put(host, desired.staged_environment, desired.environment.encode(), mode="600")
     shell.put(host, checked, desired.unit.encode(), mode="644")
     unit = shlex.quote(checked)

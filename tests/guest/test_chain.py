@@ -325,6 +325,14 @@ def test_a_key_reaches_the_service_and_nothing_else(place: Place, tmp_path: Path
     for name in ("tiny.env", "tiny.key", "staged/tiny.env"):
         assert (secret / name).stat().st_mode & 0o777 == 0o600
         assert "must-not-be-seen" in (secret / name).read_text()
+    # Another key with a profile that does not come up: the one before must come back with its own key.
+    other = tmp_path / "other"
+    other.write_text("another-key\n")
+    other.chmod(0o600)
+    place.write(api_key_file=str(other), flags=("--fault", "crash"))
+    done = place.apply()
+    assert done.returncode == 1
+    assert "the last good profile is back and generates" in done.stderr, done.stderr
     place.write()
     assert place.apply().returncode == 0
 
