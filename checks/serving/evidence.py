@@ -9,7 +9,7 @@ from checks.serving import counters as counting
 from checks.serving import metrics
 from checks.serving.baseline import Baseline
 from checks.serving.counters import Counters
-from checks.serving.drafterfile import DrafterFacts, drafter_facts
+from checks.serving.drafterfile import DrafterFacts, Files, Running, drafter_facts
 from checks.serving.enginelog import LogFacts
 from checks.serving.enginelog import parse as parse_log
 from checks.serving.limits import Limits
@@ -156,7 +156,16 @@ def gather(
         counters=counts,
         log=log,
         settings=settings,
-        drafter=drafter_facts(seen.drafter_config, seen.drafter_tensors, seen.target_config),
+        drafter=drafter_facts(
+            Files(
+                seen.drafter_config,
+                seen.drafter_tensors,
+                seen.target_config,
+                seen.mask_ordinary,
+                seen.mask_text,
+            ),
+            _running(settings, acceptance),
+        ),
         acceptance=acceptance,
         curve=curve,
         speed=speed_of(counts, log, acceptance, settings, seen),
@@ -166,4 +175,17 @@ def gather(
         off=off[-1] if off else None,
         wanted=wanted or {},
         limits=limits or Limits(),
+    )
+
+
+def _running(settings: Settings, acceptance: Acceptance | None) -> Running:
+    k = acceptance.k if acceptance and acceptance.k else settings.get("k")
+    return Running(
+        settings.engine,
+        settings.version,
+        settings.get("runner"),
+        settings.get("method"),
+        k if isinstance(k, int) else None,
+        str(settings.get("drafter") or ""),
+        str(settings.get("model") or ""),
     )

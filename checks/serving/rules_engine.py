@@ -33,8 +33,11 @@ def _same_counts(e: Evidence) -> bool:
 
 
 def compile_cache(e: Evidence, s: Signs) -> Opinion:
-    by_file = e.drafter.ids is not None and e.drafter.shifted_ids is None
-    exposed = e.settings.engine == "vllm" and older(e.settings.version, "0.33.0") is not False and by_file
+    exposed = (
+        e.settings.engine == "vllm"
+        and older(e.settings.version, "0.33.0") is not False
+        and e.drafter.read_as_written
+    )
     if not exposed or e.log.layers is None:
         return SILENT
     if not e.log.warm_cache:
@@ -121,30 +124,30 @@ def prompts(e: Evidence, s: Signs) -> Opinion:
 
 
 def k_too_large(e: Evidence, s: Signs) -> Opinion:
-    block, k = e.drafter.block_size, e.k
-    if block and k and e.drafter.dflash and k > block - 1:
+    best, k = e.drafter.best_k, e.k
+    if best and k and k > best:
         return supported(
             DIRECT if s.cut or not s.poor_acceptance else 0.45,
-            f"{k} tokens are drafted, the drafter was trained on blocks of {block}: positions from"
-            f" {block - 1} on are wasted",
+            f"{k} tokens are drafted, the drafter was trained on blocks of {best + 1}: positions from"
+            f" {best} on are wasted",
         )
-    if s.cut and e.curve and e.curve.cut_at and not block:
+    if s.cut and e.curve and e.curve.cut_at and not best:
         return supported(
             0.6,
             f"nothing is accepted from position {e.curve.cut_at} on",
             "block_size in the drafter's config",
         )
     if s.cut:
-        return excluded(f"{k} drafted tokens fit the block of {block}")
+        return excluded(f"{k} drafted tokens fit the block of {(best or 0) + 1}")
     return SILENT
 
 
 def k_too_small(e: Evidence, s: Signs) -> Opinion:
-    block, k = e.drafter.block_size, e.k
-    if not block or not k or not e.drafter.dflash or k >= block - 1:
+    best, k = e.drafter.best_k, e.k
+    if not best or not k or k >= best:
         return SILENT
     weight = 0.85 if not s.poor_acceptance else POSSIBLE
-    return supported(weight, f"{k} of the {block - 1} tokens that one draft pass yields are used")
+    return supported(weight, f"{k} of the {best} tokens that one draft pass yields are used")
 
 
 def draft_cost(e: Evidence, s: Signs) -> Opinion:

@@ -25,7 +25,7 @@ EXPECTED: dict[str, tuple[str, set[str], tuple[str, ...]]] = {
     "theta_1e5": ("fail", {"rope"}, ("cliff",)),
     "theta_1e8": ("fail", {"rope"}, ("cliff",)),
     "mask_unused": ("fail", {"mask_token", "rope"}, ("garbage drafter",)),
-    "mask_eot": ("fail", {"mask_token"}, ("garbage drafter", "mask_token_id 0 is the end-of-text token")),
+    "mask_eot": ("fail", {"mask_token"}, ("garbage drafter", "mask id 0 is the target's end-of-text token")),
     "random": ("fail", {"weights"}, ("dead drafter", "nothing in the drafter's config contradicts itself")),
     "k1": ("warn", {"k_too_small"}, ("position 0 accepts 0.84, so the drafter is healthy",)),
     "k3": ("warn", {"k_too_small"}, ()),
