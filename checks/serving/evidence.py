@@ -38,6 +38,7 @@ class Evidence:
     speed: Speed | None
     page_dialect: str | None
     since_start: bool
+    cache_info: dict[str, str] = field(default_factory=dict)
     baseline: Baseline | None = None
     off: Baseline | None = None
     wanted: dict[str, Any] = field(default_factory=dict)
@@ -100,6 +101,18 @@ class Evidence:
         if self.off is None or not self.off.tok_s or self.speed is None or not self.spec_counted:
             return None
         return self.speed.tok_s / self.off.tok_s
+
+    @property
+    def kv_bytes_per_token(self) -> float | None:
+        """Bytes of keys and values of one token, from the size that was given to the cache and its blocks."""
+        told = self.cache_info
+        try:
+            size, blocks = float(told["kv_cache_memory_bytes"]), float(told["num_gpu_blocks"])
+            found = size / (blocks * float(told["block_size"]))
+        except (KeyError, ValueError, ZeroDivisionError):
+            return None
+        plain = told.get("cache_dtype") in ("auto", "bfloat16", "float16")
+        return found if plain and 0 < found < 1e9 else None
 
     @property
     def same_prompts(self) -> bool:
@@ -171,6 +184,7 @@ def gather(
         speed=speed_of(counts, log, acceptance, settings, seen),
         page_dialect=after.dialect if after else None,
         since_start=before is None,
+        cache_info=after.cache_info() if after else {},
         baseline=reference[-1] if reference else None,
         off=off[-1] if off else None,
         wanted=wanted or {},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from checks.data.settings_map import SETTINGS
 from checks.serving.evidence import Evidence
+from checks.serving.hostcost import host_cost
 from checks.serving.opinion import (
     ASK_LOG,
     DIRECT,
@@ -141,6 +142,8 @@ def _slow_words(e: Evidence) -> str:
         return (
             f"a step takes {e.step_ratio:.1f}x the baseline's time at an acceptance that did not fall with it"
         )
+    if e.step_ratio is None and (cost := host_cost(e)) and cost.starved:
+        return cost.words
     if e.break_even is not None and e.acceptance is not None:
         return f"a draft step costs {e.break_even:.1f} plain tokens, more than any acceptance could pay"
     return "tokens come slower than in the baseline"
