@@ -186,11 +186,10 @@ def _findings(serve: Mapping[str, Any], where: str) -> tuple[Finding, ...]:
             raise BadInput(
                 f"{where}: serve.findings holds the status {str(row.get('status'))[:40]!r}"
             ) from None
-        fix = row.get("fix")
+        fix = row.get("fix") if isinstance(row.get("fix"), str) else None
+        owner = "node" if row.get("owner") == "node" else "user"
         ident, subject, message = (str(text) for text in texts)
-        found.append(
-            Finding(ident, status, subject, message, fix=fix if isinstance(fix, str) else None, owner="user")
-        )
+        found.append(Finding(ident, status, subject, message, fix=fix, owner=owner))
     return tuple(found)
 
 

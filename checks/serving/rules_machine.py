@@ -40,8 +40,15 @@ def graphs_off(e: Evidence, s: Signs) -> Opinion:
 
 
 def on_cpu(e: Evidence) -> bool:
-    """An engine built for CPUs has no graphs to lose."""
-    return e.log.config.get("device_config") == "cpu" or "cpu" in str(e.settings.version or "")
+    """An engine built for CPUs has no graphs to lose. Its log says so, its version may, and only such an engine is
+    given the memory of its KV cache by VLLM_CPU_KVCACHE_SPACE."""
+    process = e.seen.config.get("proc")
+    environ = process.get("environ") if isinstance(process, dict) else None
+    return (
+        e.log.config.get("device_config") == "cpu"
+        or "cpu" in str(e.settings.version or "")
+        or (isinstance(environ, dict) and "VLLM_CPU_KVCACHE_SPACE" in environ)
+    )
 
 
 def starved_cpu(e: Evidence, s: Signs) -> Opinion:

@@ -10,6 +10,7 @@ from checks.snapshot import CouldNotLook, Snapshot
 from provision.host import view
 from provision.plan import Item, Plan, Refusal, Step
 from provision.spec import Guest, Machine
+from provision.stack.desired import sha256
 from provision.templates import render
 
 
@@ -139,7 +140,7 @@ def _lxc(machine: Machine, guest: Guest, snapshot: Snapshot, state: str, where: 
         add(Step.CONTAINER, "container.configure", f"write the configuration of container {guest.id}")
     if state == "stopped":
         add(Step.CONTAINER, "container.start", f"start container {guest.id}")
-    elif current != container.config or _started_with(snapshot, guest) not in (None, _digest(current)):
+    elif current != container.config or _started_with(snapshot, guest) not in (None, sha256(current)):
         add(Step.SERVICE, "container.restart", f"restart container {guest.id}: its configuration changed")
     return Plan(machine.name, tuple(items), tuple(refusals))
 
@@ -153,12 +154,6 @@ def _lxcpath(snapshot: Snapshot) -> str:
 
 def _mark(machine: Machine, guest: Guest) -> str:
     return f"# Written by kpro for {machine.name}/{guest.name}."
-
-
-def _digest(text: str) -> str:
-    from provision.stack.desired import sha256
-
-    return sha256(text)
 
 
 def _started_with(snapshot: Snapshot, guest: Guest) -> str | None:

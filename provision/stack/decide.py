@@ -14,7 +14,7 @@ from checks.snapshot import CouldNotLook, Snapshot
 from provision.host import view
 from provision.plan import Item, Plan, Refusal, Step
 from provision.spec import Guest, Machine
-from provision.stack.desired import PYZ, UV, DesiredEngine, DesiredModel, DesiredService
+from provision.stack.desired import PYZ, UV, DesiredEngine, DesiredModel, DesiredService, sha256
 
 UID = 8100
 FOLDERS = (
@@ -221,8 +221,6 @@ def _live(desired: DesiredService) -> tuple[str, str]:
 
 
 def _digests(desired: DesiredService) -> tuple[str, str]:
-    from provision.stack.desired import sha256
-
     return sha256(desired.unit), sha256(desired.environment)
 
 
@@ -246,8 +244,6 @@ def _service(desired: DesiredService, host: str, inside: Snapshot | None) -> lis
 
 
 def _record_in_place(desired: DesiredService, inside: Snapshot) -> bool:
-    from provision.stack.desired import sha256
-
     return desired.record is None or inside.digest(desired.record_path) == sha256(desired.record)
 
 
