@@ -15,7 +15,7 @@ from checks import child
 from checks.errors import BadInput
 from checks.model import Finding, Status
 from checks.serving import counters as counting
-from checks.serving import files, generate, metrics, process, record, window
+from checks.serving import cpuwait, files, generate, metrics, process, record, window
 from checks.serving.address import server as address
 from checks.serving.client import Client, NoAnswer
 from checks.serving.enginelog import parse as parse_log
@@ -131,6 +131,8 @@ def _active(client: Client, seen: Observation, plan: Plan) -> Observation:
         "serve.ready", Status.PASS, "engine", f"generated {result.tokens} tokens after {result.seconds:.1f} s"
     )
     sglang = settings_of(seen, parse_log((seen.log or "").splitlines())).engine == "sglang"
+    pid = seen.config.get("proc", {}).get("pid")
+    waiting = cpuwait.account(pid) if pid else {}
     measured = window.measure(
         client,
         seconds=plan.seconds,
@@ -140,7 +142,9 @@ def _active(client: Client, seen: Observation, plan: Plan) -> Observation:
         sglang=sglang,
         progress=plan.progress,
     )
-    seen = replace(seen, before=measured.before, after=measured.after, window=measured.told)
+    share = cpuwait.waited(waiting, cpuwait.account(pid)) if pid else None
+    told = {**measured.told, "cpu_wait": None if share is None else round(share, 4)}
+    seen = replace(seen, before=measured.before, after=measured.after, window=told)
     findings = [ready]
     if measured.failure:
         findings.append(

@@ -25,6 +25,11 @@ ACCEPTANCE_IS_COUNTED = (
 )
 
 
+STARVED_WAIT, OWN_CORES_WAIT = 0.25, 0.05
+"""Waiting for a CPU from which on a thread is starved, and up to which it is not: one core shared with another busy
+thread means 0.5, with two 0.67, cores of one's own under 0.01."""
+
+
 def graphs_off(e: Evidence, s: Signs) -> Opinion:
     state = e.settings.get("cuda_graphs")
     if state is False and not on_cpu(e):
@@ -60,6 +65,13 @@ def starved_cpu(e: Evidence, s: Signs) -> Opinion:
         )
     if _clear(e, s):
         return excluded(_clear(e, s))
+    wait = e.window.get("cpu_wait")
+    if isinstance(wait, float) and (s.slow_step or s.slow) and not on_cpu(e):
+        told = f"the engine's busiest thread was ready and got no CPU for {wait:.0%} of its time"
+        if wait >= STARVED_WAIT:
+            return supported(0.9, told)
+        if wait <= OWN_CORES_WAIT:
+            return excluded(told)
     if s.slow_step or (s.slow and e.acceptance is None):
         if e.settings.get("cuda_graphs") is False and not on_cpu(e):
             return supported(POSSIBLE, "steps are slow, and graphs off explain it already")
