@@ -112,21 +112,42 @@ class DrafterFacts:
         checks: tuple[str, ...],
         statuses: tuple[Status, ...] = (Status.FAIL, Status.WARN),
         names: tuple[str, ...] = (),
+        *,
+        healthy: bool = False,
     ) -> list[str]:
-        """What the doctor's rules of these checks say; ``names`` restricts them to single rules."""
+        """What the doctor's rules of these checks say; ``names`` restricts them to single rules, ``healthy`` leaves
+        out what a run of healthy numbers refutes."""
         return [
             item.message
             for item in self.fired
             if item.rule.check in checks
             and item.rule.status in statuses
             and (not names or item.rule.name in names)
+            and not (healthy and self._refuted(item))
         ]
+
+    def _refuted(self, item: Fired) -> bool:
+        if item.rule.check == "drafter.rope":
+            right = self.case.expected.theta if self.case else None
+            return right is None or right.origin != "target"
+        return item.rule.name in _REFUTED
 
     def fixes(self, checks: tuple[str, ...], statuses: tuple[Status, ...]) -> list[str]:
         """The next step for each of them, once."""
         found = [i.fix for i in self.fired if i.rule.check in checks and i.rule.status in statuses]
         return list(dict.fromkeys(found))
 
+
+_REFUTED = (
+    "mask_off",
+    "ids_off_family",
+    "window_refused",
+    "window_dropped",
+    "window_no_size",
+    "window_types_wrong",
+)
+"""What a published relative or the engine's sources would have expected, and healthy numbers show to be otherwise: a
+retrained drafter of the same sizes, an engine that was patched. A rope from the target's own config is not refuted."""
 
 _IGNORED = ("window_ignored", "window_ignored_beyond")
 

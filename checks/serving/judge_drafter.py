@@ -8,6 +8,7 @@ from checks.serving import rules_layers
 from checks.serving.evidence import Evidence
 from checks.serving.judge_config import make
 from checks.serving.opinion import ASK_DRAFTER, Stance
+from checks.serving.rules_bands import healthy
 from checks.serving.rules_engine import compile_cache
 from checks.serving.signs import Signs
 
@@ -65,9 +66,10 @@ def layers(e: Evidence, signs: Signs) -> Finding | None:
             "put the ids plus one into eagle_aux_hidden_state_layer_ids, or upgrade to 0.22.0",
         )
     unusual = rules_layers.off_family(e)
+    as_written = healthy(e, signs) and sorted(used) == sorted(e.drafter.meant or ())
     return make(
         "serve.layers",
-        Status.FAIL,
+        Status.WARN if as_written else Status.FAIL,
         f"{told}: {unusual}" if unusual else told,
         "layer_ids",
         f"make the effective ids {list(want)}",
@@ -100,12 +102,13 @@ def drafter_config(e: Evidence, signs: Signs) -> Finding | None:
     judged = (*_SILENT, *(() if e.log.layers else ("drafter.ids_convention",)))
     measured = e.acceptance is not None and signs.enough
     sure = signs.poor_acceptance or signs.died or not measured
-    faults = [*rules.mask_faults(e), *rules.vocab_faults(e), *rules_layers.layer_faults(e)]
+    well = healthy(e, signs)
+    faults = [*rules.mask_faults(e, signs), *rules.vocab_faults(e), *rules_layers.layer_faults(e)]
     doubts: list[str] = []
     fixes: list[str] = []
     if d.dflash:
-        faults += d.told(judged, (Status.FAIL,))
-        doubts += [] if not sure else _doubts(e, judged)
+        faults += d.told(judged, (Status.FAIL,), healthy=well)
+        doubts += _doubts(e, judged) if sure else d.told(("drafter.ids_family",), (Status.FAIL,))
         doubts += [told for told in (d.windows_ignored,) if told]
         fixes = d.fixes((*judged, "drafter.ids_count", "drafter.ids_range"), (Status.FAIL,))
     if (told := rules.silent_rope(e)) and not _theta_known(e) and sure:

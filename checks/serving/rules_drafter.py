@@ -20,12 +20,12 @@ from checks.serving.opinion import (
     excluded,
     supported,
 )
-from checks.serving.rules_bands import band_of, errors_of, layered
+from checks.serving.rules_bands import band_of, errors_of, healthy, layered
 from checks.serving.rules_layers import off_family
 from checks.serving.signs import Signs
 
 
-def mask_faults(e: Evidence) -> list[str]:
+def mask_faults(e: Evidence, s: Signs) -> list[str]:
     """What cannot be right about the mask token; a config read without its target is held against itself."""
     d = e.drafter
     if not d.present or not layered(e):
@@ -34,7 +34,7 @@ def mask_faults(e: Evidence) -> list[str]:
     mask, vocab = d.config.mask, d.config.vocab
     if e.log.mask_token_id is not None and mask is not None and e.log.mask_token_id != mask:
         found.append(f"the engine drafts with mask token {e.log.mask_token_id}, the config says {mask}")
-    found += d.told(("drafter.mask",), (Status.FAIL,))
+    found += d.told(("drafter.mask",), (Status.FAIL,), healthy=healthy(e, s))
     if not d.target_known and mask is not None and vocab is not None and mask >= vocab:
         found.append(f"mask_token_id {mask} is not below the config's own vocab_size {vocab}")
     return found
@@ -45,11 +45,11 @@ def mask_token(e: Evidence, s: Signs) -> Opinion:
         return SILENT
     if "mask_missing" in errors_of(e):
         return supported(DIRECT + 0.03, "the engine refused to start and named the field")
-    faults = mask_faults(e)
+    faults = mask_faults(e, s)
     if s.died and faults and errors_of(e) & {"device_assert", "mask_range"}:
         return supported(DIRECT + 0.03, f"{faults[0]}, and the first request met an index out of bounds")
     if not s.dead:
-        if stated := e.drafter.told(("drafter.mask",), (Status.FAIL,)):
+        if stated := e.drafter.told(("drafter.mask",), (Status.FAIL,), healthy=healthy(e, s)):
             return supported(DIRECT if s.poor_acceptance else SIGNATURE, stated[0])
         if s.first is None or not s.enough:
             return SILENT
@@ -70,9 +70,11 @@ def mask_token(e: Evidence, s: Signs) -> Opinion:
     return excluded(f"position 0 accepts {s.first:.3f}; a wrong mask token still leaves 0.09")
 
 
-def rope_against_target(e: Evidence) -> str | None:
+def rope_against_target(e: Evidence, s: Signs) -> str | None:
     """How the drafter's rope_theta differs from the one it was trained with, where somebody says that."""
-    return next(iter(e.drafter.told(("drafter.rope",), (Status.FAIL,))), None) if e.drafter.dflash else None
+    if not e.drafter.dflash:
+        return None
+    return next(iter(e.drafter.told(("drafter.rope",), (Status.FAIL,), healthy=healthy(e, s))), None)
 
 
 def silent_rope(e: Evidence) -> str | None:
@@ -87,10 +89,10 @@ def rope(e: Evidence, s: Signs) -> Opinion:
     d = e.drafter
     if not s.enough or (s.first is None and not d.present):
         return SILENT
-    if differs := rope_against_target(e):
+    if differs := rope_against_target(e, s):
         return supported(DIRECT if s.poor_acceptance or s.first is None else SIGNATURE, differs)
     right = d.case.expected.theta if d.case and d.dflash else None
-    if right is not None:
+    if right is not None and not d.told(("drafter.rope",), (Status.FAIL,)):
         return excluded(f"rope_theta {right.value:g} is that of {right.source}")
     told = silent_rope(e)
     if s.cliff:
@@ -150,10 +152,10 @@ def several_at_once(e: Evidence, s: Signs) -> Opinion:
     doubts = sum(
         bool(part)
         for part in (
-            mask_faults(e),
+            mask_faults(e, s),
             vocab_faults(e),
             off_family(e),
-            rope_against_target(e) or silent_rope(e),
+            rope_against_target(e, s) or silent_rope(e),
         )
     )
     if not s.dead or band_of(s.first) not in ("mask", "tensors") or doubts < 2:

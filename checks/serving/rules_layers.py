@@ -9,13 +9,14 @@ from checks.serving.opinion import (
     ASK_LOG,
     DIRECT,
     FITS,
+    POSSIBLE,
     SILENT,
     Opinion,
     excluded,
     supported,
     unknown,
 )
-from checks.serving.rules_bands import layered
+from checks.serving.rules_bands import healthy, layered
 from checks.serving.signs import Signs
 
 
@@ -39,6 +40,8 @@ def layer_ids(e: Evidence, s: Signs) -> Opinion:
             )
         if len(used) != len(wanted) or len(set(used)) != len(used) or (depth and max(used) > depth):
             return SILENT
+        if healthy(e, s) and sorted(used) == sorted(e.drafter.meant or ()):
+            return supported(POSSIBLE, f"{off_family(e)}; the numbers are healthy all the same", ASK_DRAFTER)
         because = f"the engine captures {_list(used)}, this drafter wants {_list(wanted)}"
         return supported(0.4 if s.dead else DIRECT, because)
     if s.dead:

@@ -59,7 +59,7 @@ def weights(e: Evidence, s: Signs) -> Opinion:
         return SILENT
     if band_of(s.first) != "gone":
         return excluded(f"position 0 accepts {s.first:.3f}; untrained or foreign weights leave under 0.01")
-    clean = e.drafter.present and not mask_faults(e)
+    clean = e.drafter.present and not mask_faults(e, s)
     because = "nothing at all is accepted" + (", and the config contradicts nothing" if clean else "")
     ask = "the hash of the drafter's weights and the target revision it was trained on"
     if runner_in_doubt(e):

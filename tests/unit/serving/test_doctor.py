@@ -182,3 +182,58 @@ def test_a_folder_that_is_not_ours_to_read_is_left_alone(
     assert live.with_files(Observation(log=log), None, None).target_config is not None
     monkeypatch.setattr("os.access", lambda path, mode: False)
     assert live.with_files(Observation(log=log), None, None).target_config is None
+
+
+RELATIVE: dict[str, Any] = {
+    "architectures": ["DFlashDraftModel"],
+    "vocab_size": 248320,
+    "hidden_size": 5120,
+    "num_hidden_layers": 5,
+    "num_target_layers": 64,
+    "block_size": 16,
+    "rope_theta": 10000000,
+    "dflash_config": {"mask_token_id": 248070, "target_layer_ids": [1, 16, 31, 46, 61]},
+}
+
+
+def _measured(config: dict[str, Any], layers: tuple[int, ...], share: float) -> dict[str, tuple[str, str]]:
+    lines = [
+        "vllm:spec_decode_num_drafts_total 1000",
+        "vllm:spec_decode_num_draft_tokens_total 15000",
+        f"vllm:spec_decode_num_accepted_tokens_total {sum(round(1000 * share**n) for n in range(1, 16))}",
+        *(
+            f'vllm:spec_decode_num_accepted_tokens_per_pos_total{{position="{n - 1}"}} {round(1000 * share**n)}'
+            for n in range(1, 16)
+        ),
+    ]
+    log = _seen_log(layers).replace("v0.20.1", "v0.33.0")
+    return _told(Observation(after="\n".join(lines) + "\n", log=log, drafter_config=config))
+
+
+@pytest.mark.parametrize(
+    ("inner", "layers", "status"),
+    [
+        ({}, (2, 17, 32, 47, 62), "pass"),
+        ({"mask_token_id": 248060}, (2, 17, 32, 47, 62), "pass"),
+        ({"target_layer_ids": [3, 18, 33, 48, 63]}, (4, 19, 34, 49, 64), "warn"),
+    ],
+)
+def test_healthy_numbers_refute_what_only_a_published_relative_would_have_otherwise(
+    inner: dict[str, Any], layers: tuple[int, ...], status: str
+) -> None:
+    config = {**RELATIVE, "dflash_config": {**RELATIVE["dflash_config"], **inner}}
+    well = _measured(config, layers, 0.8)
+    assert well["serve.drafter_config"][0] == status
+    assert well["serve.layers"][0] == status
+    if inner:
+        assert _measured(config, layers, 0.1)["serve.drafter_config"][0] == "fail"
+
+
+def test_a_mix_of_windows_that_a_running_engine_did_not_refuse_is_no_failure() -> None:
+    mixed = {
+        **RELATIVE,
+        "layer_types": ["sliding_attention"] * 4 + ["full_attention"],
+        "sliding_window": 2048,
+        "use_sliding_window": True,
+    }
+    assert _measured(mixed, (2, 17, 32, 47, 62), 0.8)["serve.drafter_config"][0] == "pass"
