@@ -20,6 +20,7 @@ from pathlib import Path
 
 import checks
 from checks.files import write_whole
+from checks.serving import guard
 
 SHEBANG = b"#!/usr/bin/env python3\n"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -96,9 +97,18 @@ def _entries() -> dict[str, bytes]:
         for path, file in _files(name):
             if not _LEFT_OUT.search(path):
                 entries[path] = file.read_bytes()
+    entries.update({path: file.read_bytes() for path, file in _templates()})
     for distribution in PACKAGES.values():
         entries.update(_licences(distribution))
     return entries
+
+
+def _templates() -> Iterator[tuple[str, Path]]:
+    """The units that provcheck hands out; a wheel has them inside ``checks`` already, a checkout beside it."""
+    for name in guard.FILES:
+        file = Path(checks.__file__).absolute().parents[1] / "templates" / name
+        if file.is_file():
+            yield f"checks/{guard.PACKED}/{name}", file
 
 
 def _files(name: str) -> Iterator[tuple[str, Path]]:
@@ -132,7 +142,7 @@ def _fingerprint() -> str:
     if running is not None:
         return hashlib.sha256(running.read_bytes()).hexdigest()[:16]
     digest = hashlib.sha256()
-    for path, file in _files("checks"):
+    for path, file in (*_files("checks"), *_templates()):
         if not _LEFT_OUT.search(path):
             digest.update(f"{path}\0".encode() + hashlib.sha256(file.read_bytes()).digest())
     for distribution in PACKAGES.values():

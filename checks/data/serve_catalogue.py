@@ -87,7 +87,8 @@ SERVE: dict[str, Entry] = {
     "serve.drafter_config": Entry(
         "The drafter's config contradicts neither itself nor the target",
         "Engines accept a wrong mask token, rope_theta or vocabulary silently; a missing rope_theta becomes"
-        " 10000.",
+        " 10000. The rules are those of provcheck drafter, over what the record or the folders that the engine"
+        " names hold; what only a published relative would have otherwise is not held against healthy numbers.",
         "fail drafter serve.drafter_config mask_token_id 0 is the end-of-text token, which the target emits",
         "provcheck drafter DRAFTER_DIR --target TARGET_DIR --engine vllm==VERSION judges every field.",
         _H200,
@@ -160,7 +161,8 @@ SERVE: dict[str, Entry] = {
     "serve.step": Entry(
         "The time of one step is normal",
         "Speed is acceptance length over time per step. The machine and the engine own the time, the drafter"
-        " owns the length: looking at both tells an infrastructure fault from a drafter fault.",
+        " owns the length: looking at both tells an infrastructure fault from a drafter fault. Without a baseline only"
+        " a model so small that the host is the larger part of its step can be called slow.",
         "fail engine serve.step 17.9 ms per draft step, baseline 4.6: 3.92x",
         "provcheck gpus, load and nccl; give the engine whole CPUs; see that graphs are on.",
         _H200 + ": graphs off 2.8x, starved CPU 3.6x at unchanged length",

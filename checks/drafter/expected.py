@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from checks.data.drafter_families import FAMILIES, Family
-from checks.drafter.case import FORMULA, Expected, Known
+from checks.drafter.case import BLOCK_KINDS, FORMULA, Expected, Known
 from checks.drafter.config import ModelConfig
 from checks.drafter.weights import Shape
 
@@ -52,8 +52,22 @@ def spaced_ids(target_layers: int, captured: int, start: int = 1, gap: int = 3) 
 def matching_families(
     shape: Shape | None, config: ModelConfig | None, target: ModelConfig, kind: str, label: str
 ) -> tuple[Family, ...]:
-    """Rows whose every known size agrees with this drafter and its target, and enough of them."""
-    return tuple(row for row in FAMILIES if row.kind == kind and _agrees(row, shape, config, target, label))
+    """Rows whose every known size agrees with this drafter and its target, and enough of them.
+
+    Without weights the kind is what the config calls itself, and generations share their sizes: the block tells
+    them apart.
+    """
+    return tuple(
+        row
+        for row in FAMILIES
+        if (row.kind == kind if shape is not None else _same_block(row, config, kind))
+        and _agrees(row, shape, config, target, label)
+    )
+
+
+def _same_block(row: Family, config: ModelConfig | None, kind: str) -> bool:
+    block = config.block if config else None
+    return row.kind in BLOCK_KINDS and kind in BLOCK_KINDS and (block is None or row.block in (None, block))
 
 
 def _agrees(
@@ -102,6 +116,9 @@ def expected_values(
         return None if value is None else Known(value, "target", "the target's config.json")
 
     captured = shape.captured(target.hidden) if shape is not None else None
+    if captured is None and config is not None and (shape is None or shape.fc_in is None):
+        # Without the weights the file's own count is all there is.
+        captured = len(_written(config) or ()) or None
     return Expected(
         ids=_either(
             family("ids"),

@@ -66,6 +66,18 @@ class Fired:
     facts: Facts
     effect: Effect | None
 
+    @property
+    def message(self) -> str:
+        return _fill(self.rule.message, self)
+
+    @property
+    def cause(self) -> str:
+        return _fill(self.rule.cause, self)
+
+    @property
+    def fix(self) -> str:
+        return _fill(self.rule.fix, self)
+
 
 def fired_rules(case: Case, rules: Iterable[Rule]) -> tuple[Fired, ...]:
     """All rules that apply, in the order of the table."""
@@ -91,16 +103,16 @@ def finding_of(check: Check, case: Case, fired: Iterable[Fired]) -> Finding:
         return Finding(check.id, Status.SKIP, check.subject, reason, owner="user")
     if mine:
         effects = list(dict.fromkeys(item.effect.sentence() for item in mine if item.effect))
-        causes = [_fill(item.rule.cause, item) for item in mine]
+        causes = [item.cause for item in mine]
         return Finding(
             check.id,
             verdict_of(Finding(check.id, item.rule.status, check.subject, "") for item in mine),
             check.subject,
-            ". ".join(_fill(item.rule.message, item) for item in mine),
+            ". ".join(item.message for item in mine),
             value=check.value(case),
             limit=check.limit(case),
             cause=". ".join(dict.fromkeys([*causes, *(f"Measured: {text}" for text in effects)])),
-            fix=". ".join(dict.fromkeys(_fill(item.rule.fix, item) for item in mine)),
+            fix=". ".join(dict.fromkeys(item.fix for item in mine)),
             owner="user",
         )
     if reason := check.blind(case):

@@ -1,160 +1,230 @@
-"""What a drafter's own config (and its tensor list and target's config, where recorded) can contradict.
+"""The drafter doctor asked about a running service: what the drafter's files contradict, as far as they are known.
 
-A small reading for a running service. ``provcheck drafter`` judges the files in full; nothing here replaces it.
+Everything is judged by :mod:`checks.drafter`; here only the case is made from a record, and what a record leaves open
+is filled in from what the drafter says of its own target.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-SILENT_ROPE = 10_000.0
-SILENT_VOCAB = 151_936
-_MASK_NAMES = ("mask_token_id", "pard_token", "ptd_token_id", "dspark_noise_token_id")
+from checks.data.drafter_defaults import DEFAULTS
+from checks.drafter.case import Case
+from checks.drafter.config import ModelConfig, parse
+from checks.drafter.doctor import applicable_rules
+from checks.drafter.engine import Engine
+from checks.drafter.expected import expected_values
+from checks.drafter.folder import Folder
+from checks.drafter.observe import build
+from checks.drafter.rule import Fired
+from checks.drafter.rules.block import right_k
+from checks.model import Status
+from checks.safetensors import Tensor
+
+FAMILY_TYPE = "qwen3"
+"""What published DFlash drafters name as model_type: an engine that runs has filled absent fields in by some class."""
+
+_REFERENCE = Engine("dflash", "0.1.0")
+_LAYERED = ("dflash", "dspark")
+_NOTHING = ModelConfig()
+ANY_COUNTING = ("dflash_config.target_layer_ids", "target_layer_ids")
+"""Fields that count layers as the reference does, whichever engine reads them."""
 
 
 @dataclass(frozen=True)
 class DrafterFacts:
-    """Values as configured; None where the file is silent. ``present`` is False when no config was recorded."""
+    """One judgement of the doctor. ``case`` is None when neither config nor tensors were recorded; ``target_known``
+    is False when the target's config was not. Without a config all fields are those of an empty one."""
 
-    present: bool = False
-    dflash: bool = False
-    mask: int | None = None
-    eos: tuple[int, ...] = ()
-    vocab: int | None = None
-    rope: float | None = None
-    ids: tuple[int, ...] | None = None
-    shifted_ids: tuple[int, ...] | None = None
-    layers: int | None = None
-    target_layers: int | None = None
-    block_size: int | None = None
-    windowed: bool = False
-    hidden: int | None = None
-    tensors: frozenset[str] | None = None
-    fc_width: int | None = None
-    target_vocab: int | None = None
-    target_rope: float | None = None
-    target_depth: int | None = None
-    target_eos: tuple[int, ...] = ()
+    case: Case | None = None
+    fired: tuple[Fired, ...] = ()
+    target_known: bool = False
+    method: str | None = None
+
+    @property
+    def present(self) -> bool:
+        return self.case is not None and self.case.config is not None
+
+    @property
+    def config(self) -> ModelConfig:
+        return (self.case.config if self.case else None) or _NOTHING
+
+    @property
+    def dflash(self) -> bool:
+        block = self.case is not None and self.present and self.case.is_block
+        return block and self.method in (None, *_LAYERED)
+
+    @property
+    def tensors(self) -> frozenset[str] | None:
+        return frozenset(self.case.drafter.tensors) if self.case and self.case.drafter.tensors else None
+
+    @property
+    def silent_theta(self) -> float:
+        """What an absent rope_theta becomes."""
+        value = DEFAULTS[FAMILY_TYPE]["rope_theta"]
+        return self.config.effective_theta or float(str(value))
+
+    @property
+    def ids(self) -> tuple[int, ...] | None:
+        """The ids as the reference counts them; None where the file has them in an engine's counting only."""
+        return next((self.config.ids[name] for name in ANY_COUNTING if name in self.config.ids), None)
+
+    @property
+    def read_as_written(self) -> bool:
+        """Whether this engine takes its ids from the reference's field and not from a list made for an engine."""
+        written = self.case.written_ids if self.case else None
+        return written is not None and written[0] in ANY_COUNTING
+
+    @property
+    def unshifted(self) -> bool:
+        """Whether this engine version captures another layer than the file means, and nobody has allowed for it."""
+        return any(item.rule.name == "ids_shifted" for item in self.fired)
+
+    @property
+    def trained(self) -> tuple[int, ...] | None:
+        """The trained layers in vLLM's counting: those of a published relative, else those the file names."""
+        right = self.case.expected.ids if self.case else None
+        if right is None or not right.confirmed:
+            return self.meant
+        return tuple(number + 1 for number in right.value)
+
+    @property
+    def meant(self) -> tuple[int, ...] | None:
+        """The layers that the file names, in vLLM's counting: its layer j is the output of decoder layer j - 1."""
+        return tuple(number + 1 for number in self.ids) if self.ids else None
+
+    @property
+    def best_k(self) -> int | None:
+        """Draft tokens per pass as vLLM counts them, without the anchor."""
+        if self.case is None or not self.dflash:
+            return None
+        best = right_k(self.case)
+        return best - 1 if best is not None and self.case.engine.name == "sglang" else best
+
+    @property
+    def windows_ignored(self) -> str | None:
+        """Why sliding layers of this drafter run as full attention on this engine; None when they do not."""
+        return next(iter(self.told(("drafter.window",), names=_IGNORED)), None)
+
+    def told(
+        self,
+        checks: tuple[str, ...],
+        statuses: tuple[Status, ...] = (Status.FAIL, Status.WARN),
+        names: tuple[str, ...] = (),
+        *,
+        healthy: bool = False,
+    ) -> list[str]:
+        """What the doctor's rules of these checks say; ``names`` restricts them to single rules, ``healthy`` leaves
+        out what a run of healthy numbers refutes."""
+        return [
+            item.message
+            for item in self.fired
+            if item.rule.check in checks
+            and item.rule.status in statuses
+            and (not names or item.rule.name in names)
+            and not (healthy and self._refuted(item))
+        ]
+
+    def _refuted(self, item: Fired) -> bool:
+        if item.rule.check == "drafter.rope":
+            right = self.case.expected.theta if self.case else None
+            return right is None or right.origin != "target"
+        return item.rule.name in _REFUTED
+
+    def fixes(self, checks: tuple[str, ...], statuses: tuple[Status, ...]) -> list[str]:
+        """The next step for each of them, once."""
+        found = [i.fix for i in self.fired if i.rule.check in checks and i.rule.status in statuses]
+        return list(dict.fromkeys(found))
 
 
-def drafter_facts(
-    config: dict[str, Any] | None, tensors: dict[str, Any] | None, target: dict[str, Any] | None
-) -> DrafterFacts:
-    """Reads the three files; values of a wrong type count as absent."""
-    config = config or {}
-    inner = config.get("dflash_config")
-    inner = inner if isinstance(inner, dict) else {}
-    target = target or {}
-    text = target.get("text_config")
-    target = {**target, **text} if isinstance(text, dict) else target
-    named = config.get("architectures")
-    architectures = " ".join(str(name) for name in named[:20]) if isinstance(named, list) else ""
-    kinds = config.get("layer_types")
-    return DrafterFacts(
-        present=bool(config),
-        dflash=bool(inner) or "dflash" in architectures.lower(),
-        mask=next(
-            (value for name in _MASK_NAMES if (value := _int(inner.get(name, config.get(name)))) is not None),
-            None,
-        ),
-        eos=_ints(config.get("eos_token_id")) or (),
-        vocab=_int(config.get("vocab_size")),
-        rope=_rope(config),
-        ids=_ints(inner.get("target_layer_ids", config.get("target_layer_ids"))),
-        shifted_ids=_ints(
-            config.get("eagle_aux_hidden_state_layer_ids", config.get("aux_hidden_state_layer_ids"))
-        ),
-        layers=_int(config.get("num_hidden_layers")),
-        target_layers=_int(config.get("num_target_layers")),
-        block_size=_int(config.get("block_size", inner.get("block_size"))),
-        windowed=isinstance(kinds, list) and "sliding_attention" in kinds,
-        hidden=_int(config.get("hidden_size")),
-        tensors=frozenset(tensors) if tensors is not None else None,
-        fc_width=_fc_width(tensors),
-        target_vocab=_int(target.get("vocab_size")),
-        target_rope=_rope(target) if target else None,
-        target_depth=_int(target.get("num_hidden_layers")),
-        target_eos=_ints(target.get("eos_token_id")) or (),
+_REFUTED = (
+    "mask_off",
+    "ids_off_family",
+    "window_refused",
+    "window_dropped",
+    "window_no_size",
+    "window_types_wrong",
+)
+"""What a published relative or the engine's sources would have expected, and healthy numbers show to be otherwise: a
+retrained drafter of the same sizes, an engine that was patched. A rope from the target's own config is not refuted."""
+
+_IGNORED = ("window_ignored", "window_ignored_beyond")
+
+
+@dataclass(frozen=True)
+class Files:
+    """The recorded parts: two configs, the tensor list, and what the target's tokenizer says of the mask token."""
+
+    drafter_config: dict[str, Any] | None = None
+    drafter_tensors: dict[str, Any] | None = None
+    target_config: dict[str, Any] | None = None
+    mask_ordinary: bool | None = None
+    mask_text: str | None = None
+
+
+@dataclass(frozen=True)
+class Running:
+    """The engine that reads them: its name, version and runner, the method, and k as vLLM counts."""
+
+    engine: str | None = None
+    version: str | None = None
+    runner: str | None = None
+    method: str | None = None
+    k: int | None = None
+    drafter: str = ""
+    model: str = ""
+
+
+def drafter_facts(files: Files, running: Running) -> DrafterFacts:
+    """Asks the doctor. Values of a wrong type count as absent; nothing is raised for what a file holds."""
+    if not files.drafter_config and not files.drafter_tensors:
+        return DrafterFacts(method=running.method)
+    config = parse(files.drafter_config) if files.drafter_config else None
+    if config is not None and config.model_type is None:
+        config = replace(config, model_type=FAMILY_TYPE)
+    goal = parse(files.target_config) if files.target_config else _told_target(config)
+    engine = _engine(running)
+    k = running.k + 1 if running.k is not None and engine.name == "sglang" else running.k
+    drafter = Folder(running.drafter, config, _tensors(files.drafter_tensors))
+    case = build(drafter, Folder(running.model, goal), engine, same=running.method == "mtp", k=k)
+    case = replace(case, mask_ordinary=files.mask_ordinary, mask_text=files.mask_text)
+    if not files.target_config and config is not None:
+        # A family is recognised by its vocabulary too; as evidence against the drafter its own would prove nothing.
+        likely = replace(goal, vocab=config.vocab)
+        expected = expected_values(case.shape, config, likely, case.kind, drafter.label)
+        case = replace(case, expected=expected)
+    return DrafterFacts(case, applicable_rules(case), bool(files.target_config), running.method)
+
+
+def _told_target(config: ModelConfig | None) -> ModelConfig:
+    """What a drafter says of its target: depth, width and end token are the target's."""
+    if config is None:
+        return ModelConfig()
+    return ModelConfig(
+        layers=config.num_target_layers, hidden=config.target_hidden or config.hidden, eos=config.eos
     )
 
 
-def family_ids(target_layers: int, captured: int) -> tuple[int, ...]:
-    """The DFlash family's default layer ids: evenly spaced from 1 to L-3 (dflash 0.1.0 ``build_target_layer_ids``).
-
-    A default, not a law: a published drafter may use others. Needs ``target_layers`` >= 4.
-    """
-    if captured == 1:
-        return (target_layers // 2,)
-    return tuple(round(1 + index * (target_layers - 4) / (captured - 1)) for index in range(captured))
-
-
-def expected_layers(facts: DrafterFacts) -> tuple[int, ...] | None:
-    """The ids vLLM must report for this drafter: its layer j is the output of decoder layer j-1, so i becomes i+1."""
-    return tuple(number + 1 for number in facts.ids) if facts.ids else None
+def _engine(running: Running) -> Engine:
+    """The engine at its version; the reference where that is not known, so that no version is accused."""
+    if running.engine is None or running.version is None:
+        return _REFERENCE
+    try:
+        return Engine.parse(
+            f"{running.engine}=={running.version}", running.runner if running.engine == "vllm" else None
+        )
+    except ValueError:
+        return _REFERENCE
 
 
-_ALWAYS = (("fc.weight",), ("hidden_norm.weight",), ("norm.weight",))
-_PER_LAYER = (
-    ("self_attn.q_proj.weight", "self_attn.qkv_proj.weight"),
-    ("self_attn.k_proj.weight", "self_attn.qkv_proj.weight"),
-    ("self_attn.v_proj.weight", "self_attn.qkv_proj.weight"),
-    ("self_attn.o_proj.weight",),
-    ("mlp.gate_proj.weight", "mlp.gate_up_proj.weight"),
-    ("mlp.up_proj.weight", "mlp.gate_up_proj.weight"),
-    ("mlp.down_proj.weight",),
-    ("input_layernorm.weight",),
-    ("post_attention_layernorm.weight",),
-)
-
-
-def missing_tensors(facts: DrafterFacts) -> tuple[str, ...]:
-    """Tensors that a DFlash checkpoint of this many layers has and this list lacks; empty when not recorded.
-
-    What one layer has, every layer has: norms of queries and keys are wanted where any layer brings them. Quantised
-    tensors keep their stem (``q_proj.weight_packed``).
-    """
-    if facts.tensors is None or not facts.dflash:
-        return ()
-    stems = {_stem(name.removeprefix("model.")) for name in facts.tensors}
-    parts = [tuple(_stem(name) for name in names) for names in _PER_LAYER]
-    seen = {".".join(name.split(".")[2:]) for name in stems if name.startswith("layers.")}
-    parts += [(part,) for part in ("self_attn.q_norm", "self_attn.k_norm") if part in seen]
-    wanted = [tuple(_stem(name) for name in names) for names in _ALWAYS]
-    for layer in range(min(facts.layers or 0, 256)):
-        wanted += [tuple(f"layers.{layer}.{name}" for name in names) for names in parts]
-    return tuple(f"{names[0]}.weight" for names in wanted if not any(name in stems for name in names))
-
-
-def _stem(name: str) -> str:
-    return name.rpartition(".")[0]
-
-
-def _fc_width(tensors: dict[str, Any] | None) -> int | None:
-    for name, entry in (tensors or {}).items():
-        if name.endswith("fc.weight"):
-            shape = entry.get("shape") if isinstance(entry, dict) else entry
-            if isinstance(shape, list) and len(shape) == 2:
-                return _int(shape[1])
-    return None
-
-
-def _rope(config: dict[str, Any]) -> float | None:
-    inner = config.get("rope_parameters")
-    value = config.get("rope_theta")
-    if value is None and isinstance(inner, dict):
-        value = inner.get("rope_theta")
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1e15:
-        return None
-    return float(value)
-
-
-def _int(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 10**12 else None
-
-
-def _ints(value: Any) -> tuple[int, ...] | None:
-    items = value if isinstance(value, list) else [value]
-    if not 0 < len(items) <= 1024 or not all(_int(item) is not None for item in items):
-        return None
-    return tuple(items)
+def _tensors(told: dict[str, Any] | None) -> dict[str, Tensor]:
+    """Tensors as the doctor takes them; a name without a shape is a tensor that is there."""
+    found: dict[str, Tensor] = {}
+    for name, entry in (told or {}).items():
+        shape = entry.get("shape") if isinstance(entry, dict) else None
+        kind = entry.get("dtype") if isinstance(entry, dict) else None
+        sizes = shape if isinstance(shape, list) and len(shape) <= 8 else []
+        whole = all(type(size) is int and 0 <= size < 2**40 for size in sizes)
+        found[name] = Tensor(kind if isinstance(kind, str) else "", tuple(sizes) if whole else ())
+    return found

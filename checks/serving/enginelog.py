@@ -36,6 +36,14 @@ class ErrorLine:
     numbers: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class EarlierStart:
+    """What an earlier start in the same log captured, and where its compiled graphs lie."""
+
+    layers: tuple[int, ...]
+    cache_dirs: tuple[str, ...]
+
+
 @dataclass
 class LogFacts:
     """Everything read from a log; None or empty where the log does not say."""
@@ -55,6 +63,11 @@ class LogFacts:
     kv_store: str | None = None
     nccl: str | None = None
     custom_allreduce_off: str | None = None
+    flash_attention: int | None = None
+    loaded_gib: float | None = None
+    architectures: tuple[str, ...] = ()
+    most_running: int | None = None
+    earlier: tuple[EarlierStart, ...] = ()
     health_ok: bool = False
     request_failed: bool = False
     xids: tuple[str, ...] = ()
@@ -84,12 +97,13 @@ _GEN = re.compile(r"gen throughput \(token/s\): (?P<rate>\d{1,9}(?:\.\d{1,6})?)"
 _VLLM_RATE = re.compile(
     r"Avg generation throughput: (?P<rate>\d{1,9}(?:\.\d{1,6})?) tokens/s, Running: 1 reqs"
 )
+_RUNNING = re.compile(r"(?:Running: |#running-req: )(\d{1,6})")
 _XID = re.compile(r"NVRM: Xid .*?: (\d+), pid=.*?name=([^,]+)")
 
 
 def parse(lines: Iterable[str]) -> LogFacts:
     """Reads log lines in order. A new start (its line of arguments) forgets what an earlier start said, so that a
-    journal over several starts is judged by the last; kernel lines (Xid) are kept."""
+    journal over several starts is judged by the last; kernel lines (Xid) and what each start captured are kept."""
     facts = LogFacts()
     errors: list[ErrorLine] = []
     statistics: list[SpecLine] = []
@@ -99,7 +113,7 @@ def parse(lines: Iterable[str]) -> LogFacts:
     for raw in lines:
         line = raw[:MAX_LINE].rstrip()
         if _ARGS.search(line) or _SGL_ARGS.search(line):
-            facts = LogFacts(version=facts.version if not errors else None)
+            facts = LogFacts(version=facts.version if not errors else None, earlier=_earlier(facts))
             del errors[:], statistics[:], throughputs[:], notes[:]
         _identity(facts, line)
         _machinery(facts, line, notes)
@@ -113,6 +127,12 @@ def parse(lines: Iterable[str]) -> LogFacts:
     facts.throughputs, facts.xids = tuple(throughputs[-5000:]), tuple(xids[-50:])
     facts.notes = tuple(dict.fromkeys(notes))
     return facts
+
+
+def _earlier(facts: LogFacts) -> tuple[EarlierStart, ...]:
+    if facts.layers is None:
+        return facts.earlier
+    return (*facts.earlier, EarlierStart(facts.layers, facts.cache_dirs))[-50:]
 
 
 def _identity(facts: LogFacts, line: str) -> None:
@@ -148,6 +168,12 @@ def _machinery(facts: LogFacts, line: str, notes: list[str]) -> None:
         facts.warm_cache = True
     elif "Compiling a graph for" in line:
         facts.warm_cache = facts.warm_cache or False
+    if match := re.search(r"Using FlashAttention version (\d)\b", line):
+        facts.flash_attention = int(match[1])
+    if match := re.search(r"Model loading took (\d{1,5}(?:\.\d{1,6})?) GiB", line):
+        facts.loaded_gib = max(facts.loaded_gib or 0.0, float(match[1]))
+    if match := re.search(r"Resolved architecture: (\w{1,80})", line):
+        facts.architectures = tuple(dict.fromkeys((*facts.architectures, match[1])))[:8]
     if match := re.search(r"Using (\S+) attention backend", line, re.I):
         facts.attention_backend = match[1]
     if match := re.search(r"Using (\S+) data type to store kv cache", line):
@@ -175,6 +201,8 @@ def _running(facts: LogFacts, line: str, statistics: list[SpecLine], throughputs
         facts.health_ok = True
     if '"POST /v1/' in line and " 500" in line:
         facts.request_failed = True
+    if match := _RUNNING.search(line):
+        facts.most_running = max(facts.most_running or 0, int(match[1]))
     if match := _SPEC.search(line):
         positions = tuple(
             float(part) for part in re.findall(r"\d{1,3}\.\d{1,6}", match["positions"] or "")[:512]

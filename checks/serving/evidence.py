@@ -9,7 +9,7 @@ from checks.serving import counters as counting
 from checks.serving import metrics
 from checks.serving.baseline import Baseline
 from checks.serving.counters import Counters
-from checks.serving.drafterfile import DrafterFacts, drafter_facts
+from checks.serving.drafterfile import DrafterFacts, Files, Running, drafter_facts
 from checks.serving.enginelog import LogFacts
 from checks.serving.enginelog import parse as parse_log
 from checks.serving.limits import Limits
@@ -38,6 +38,7 @@ class Evidence:
     speed: Speed | None
     page_dialect: str | None
     since_start: bool
+    cache_info: dict[str, str] = field(default_factory=dict)
     baseline: Baseline | None = None
     off: Baseline | None = None
     wanted: dict[str, Any] = field(default_factory=dict)
@@ -102,6 +103,18 @@ class Evidence:
         return self.speed.tok_s / self.off.tok_s
 
     @property
+    def kv_bytes_per_token(self) -> float | None:
+        """Bytes of keys and values of one token, from the size that was given to the cache and its blocks."""
+        told = self.cache_info
+        try:
+            size, blocks = float(told["kv_cache_memory_bytes"]), float(told["num_gpu_blocks"])
+            found = size / (blocks * float(told["block_size"]))
+        except (KeyError, ValueError, ZeroDivisionError):
+            return None
+        plain = told.get("cache_dtype") in ("auto", "bfloat16", "float16")
+        return found if plain and 0 < found < 1e9 else None
+
+    @property
     def same_prompts(self) -> bool:
         """Whether this run and its baseline used the same prompts, as far as both are known."""
         mine, theirs = prompts_of(self), self.baseline.prompts if self.baseline else None
@@ -156,14 +169,37 @@ def gather(
         counters=counts,
         log=log,
         settings=settings,
-        drafter=drafter_facts(seen.drafter_config, seen.drafter_tensors, seen.target_config),
+        drafter=drafter_facts(
+            Files(
+                seen.drafter_config,
+                seen.drafter_tensors,
+                seen.target_config,
+                seen.mask_ordinary,
+                seen.mask_text,
+            ),
+            _running(settings, acceptance),
+        ),
         acceptance=acceptance,
         curve=curve,
         speed=speed_of(counts, log, acceptance, settings, seen),
         page_dialect=after.dialect if after else None,
         since_start=before is None,
+        cache_info=after.cache_info() if after else {},
         baseline=reference[-1] if reference else None,
         off=off[-1] if off else None,
         wanted=wanted or {},
         limits=limits or Limits(),
+    )
+
+
+def _running(settings: Settings, acceptance: Acceptance | None) -> Running:
+    k = acceptance.k if acceptance and acceptance.k else settings.get("k")
+    return Running(
+        settings.engine,
+        settings.version,
+        settings.get("runner"),
+        settings.get("method"),
+        k if isinstance(k, int) else None,
+        str(settings.get("drafter") or ""),
+        str(settings.get("model") or ""),
     )

@@ -227,9 +227,9 @@ def acceptance(e: Evidence, signs: Signs) -> Finding | None:
 
 def _cut_is_block(e: Evidence) -> bool:
     """Whether the curve ends where the drafter's trained block ends: a matter of k, judged there."""
-    block = e.drafter.block_size
+    best = e.drafter.best_k
     return bool(
-        e.curve and e.curve.shape is Shape.CUT and block and e.curve.cut_at and e.curve.cut_at >= block - 2
+        e.curve and e.curve.shape is Shape.CUT and best and e.curve.cut_at and e.curve.cut_at >= best - 1
     )
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from checks.model import Finding, Status
 from checks.serving import rules_drafter as rules
 from checks.serving import rules_layers
-from checks.serving.drafterfile import expected_layers, missing_tensors
 from checks.serving.evidence import Evidence
 from checks.serving.judge_config import make
-from checks.serving.opinion import ASK_DRAFTER, Stance, older
+from checks.serving.opinion import ASK_DRAFTER, Stance
+from checks.serving.rules_bands import healthy
 from checks.serving.rules_engine import compile_cache
 from checks.serving.signs import Signs
 
@@ -25,15 +25,11 @@ def findings(e: Evidence, signs: Signs) -> list[Finding | None]:
 
 def layers(e: Evidence, signs: Signs) -> Finding | None:
     """The layers the engine says it captures, against those the drafter was trained on, in the engine's counting."""
-    want, used = expected_layers(e.drafter), e.log.layers
-    if want is None or e.settings.engine == "sglang":
+    want, used = e.drafter.trained, e.log.layers
+    if want is None or not e.drafter.dflash or e.settings.engine == "sglang":
         return None
     if used is None:
-        if (
-            e.drafter.shifted_ids is None
-            and e.settings.engine == "vllm"
-            and older(e.settings.version, "0.22.0")
-        ):
+        if e.drafter.unshifted:
             return make(
                 "serve.layers",
                 Status.WARN,
@@ -61,7 +57,7 @@ def layers(e: Evidence, signs: Signs) -> Finding | None:
             None,
             None,
         )
-    if rules_layers.one_early(e, signs).stance is Stance.SUPPORTED:
+    if rules_layers.all_one_early(want, used):
         return make(
             "serve.layers",
             Status.WARN,
@@ -69,63 +65,87 @@ def layers(e: Evidence, signs: Signs) -> Finding | None:
             "one_early",
             "put the ids plus one into eagle_aux_hidden_state_layer_ids, or upgrade to 0.22.0",
         )
+    unusual = rules_layers.off_family(e)
+    as_written = healthy(e, signs) and sorted(used) == sorted(e.drafter.meant or ())
     return make(
         "serve.layers",
-        Status.FAIL,
-        told,
+        Status.WARN if as_written else Status.FAIL,
+        f"{told}: {unusual}" if unusual else told,
         "layer_ids",
-        "make the effective ids those of target_layer_ids plus one",
+        f"make the effective ids {list(want)}",
     )
+
+
+_SILENT = (
+    "drafter.mask",
+    "drafter.rope",
+    "drafter.vocab",
+    "drafter.num_target_layers",
+    "drafter.tokenizer",
+    "drafter.ids_order",
+    "drafter.ids_family",
+    "drafter.window",
+    "drafter.geometry",
+    "drafter.target_width",
+)
+"""Checks of the doctor whose faults an engine runs with and says nothing; a file that it refuses is another matter."""
+
+_HARMLESS = frozenset({"target_depth_absent", "ids_not_rising_sorted"})
+"""What the doctor would have a file say for other engines: no doubt about a service that runs."""
 
 
 def drafter_config(e: Evidence, signs: Signs) -> Finding | None:
-    """Contradictions that the drafter's config shows by itself, or against the target's where that is known."""
+    """What the drafter doctor says of the files, and what a config without its target contradicts by itself."""
     d = e.drafter
     if not d.present:
         return None
-    faults = [*rules.mask_faults(e), *rules.vocab_faults(e), *rules_layers.layer_faults(e)]
-    doubts: list[str] = []
+    judged = (*_SILENT, *(() if e.log.layers else ("drafter.ids_convention",)))
     measured = e.acceptance is not None and signs.enough
-    if differs := rules.rope_against_target(e):
-        faults.append(differs)
-    elif d.rope is None and d.target_rope is None and (signs.poor_acceptance or not measured):
-        (faults if signs.poor_acceptance else doubts).append("no rope_theta, so it silently is 10000")
-    if d.target_layers and d.target_depth and d.target_layers != d.target_depth:
-        faults.append(f"trained for {d.target_layers} target layers, the target has {d.target_depth}")
-    if e.settings.engine == "vllm" and d.windowed and older(e.settings.version, "0.25.0"):
-        doubts.append(f"windowed layers, which vLLM {e.settings.version} runs full")
-    faults = _once(faults, signs)
-    if faults:
+    sure = signs.poor_acceptance or signs.died or not measured
+    well = healthy(e, signs)
+    faults = [*rules.mask_faults(e, signs), *rules.vocab_faults(e), *rules_layers.layer_faults(e)]
+    doubts: list[str] = []
+    fixes: list[str] = []
+    if d.dflash:
+        faults += d.told(judged, (Status.FAIL,), healthy=well)
+        doubts += _doubts(e, judged) if sure else d.told(("drafter.ids_family",), (Status.FAIL,))
+        doubts += [told for told in (d.windows_ignored,) if told]
+        fixes = d.fixes((*judged, "drafter.ids_count", "drafter.ids_range"), (Status.FAIL,))
+    if (told := rules.silent_rope(e)) and not _theta_known(e) and sure:
+        (faults if signs.poor_acceptance else doubts).append(told)
+    faults, doubts = _once(list(dict.fromkeys(faults)), signs), list(dict.fromkeys(doubts))
+    doubts = [doubt for doubt in doubts if doubt not in faults]
+    if faults or doubts:
         return make(
             "serve.drafter_config",
-            Status.FAIL,
-            "; ".join(faults + doubts),
+            Status.FAIL if faults else Status.WARN,
+            "; ".join([*faults, *doubts]),
             "drafter configuration",
-            ASK_DRAFTER,
+            "; ".join([*fixes[:4], ASK_DRAFTER]),
             "drafter",
         )
-    if doubts:
-        return make(
-            "serve.drafter_config",
-            Status.WARN,
-            "; ".join(doubts),
-            "drafter configuration",
-            ASK_DRAFTER,
-            "drafter",
-        )
-    unseen = (
-        ""
-        if d.target_vocab
-        else "; the target's config was not recorded, so rope and vocabulary were not compared with it"
-    )
+    unseen = "; the target's config was not recorded, so rope and vocabulary were not compared with it"
     return make(
         "serve.drafter_config",
         Status.PASS,
-        f"nothing in the drafter's config contradicts itself{unseen}",
+        "nothing in the drafter's config contradicts itself" + ("" if d.target_known else unseen),
         None,
-        None if d.target_vocab else ASK_DRAFTER,
+        None if d.target_known else ASK_DRAFTER,
         "drafter",
     )
+
+
+def _doubts(e: Evidence, judged: tuple[str, ...]) -> list[str]:
+    """Warnings that healthy numbers would refute, so they are told only where the numbers do not."""
+    return [
+        item.message
+        for item in e.drafter.fired
+        if item.rule.check in judged and item.rule.status is Status.WARN and item.rule.name not in _HARMLESS
+    ]
+
+
+def _theta_known(e: Evidence) -> bool:
+    return bool(e.drafter.case and e.drafter.case.expected.theta)
 
 
 def _once(faults: list[str], signs: Signs) -> list[str]:
@@ -151,38 +171,30 @@ def tensors(e: Evidence) -> Finding | None:
             ASK_DRAFTER,
             "drafter",
         )
-    missing = missing_tensors(e.drafter)
-    if missing:
-        return make(
-            "serve.tensors",
-            Status.FAIL,
-            f"{len(missing)} tensors are missing: {', '.join(missing[:6])}",
-            "tensors",
-            "fetch the checkpoint again",
-            "drafter",
-        )
-    return make(
-        "serve.tensors", Status.PASS, f"{len(e.drafter.tensors)} tensors, none missing", None, None, "drafter"
-    )
+    if wrong := e.drafter.told(("drafter.tensors",), (Status.FAIL,)):
+        fixes = e.drafter.fixes(("drafter.tensors",), (Status.FAIL,))
+        return make("serve.tensors", Status.FAIL, "; ".join(wrong), "tensors", "; ".join(fixes), "drafter")
+    told = f"{len(e.drafter.tensors)} tensors, none missing"
+    return make("serve.tensors", Status.PASS, told, None, None, "drafter")
 
 
 def draft_tokens(e: Evidence, signs: Signs) -> Finding | None:
-    block, k = e.drafter.block_size, e.k
-    if not block or not k or not e.drafter.dflash:
+    best, k = e.drafter.best_k, e.k
+    if not best or not k:
         return None
-    told = f"{k} drafted tokens, the drafter's block gives {block - 1}"
-    if k > block - 1:
+    told = f"{k} drafted tokens, the drafter's block gives {best}"
+    if k > best:
         return make(
             "serve.draft_tokens",
             Status.WARN,
-            f"{told}: positions from {block - 1} on are never accepted",
+            f"{told}: positions from {best} on are never accepted",
             "k_too_large",
-            f"num_speculative_tokens {block - 1}",
+            f"num_speculative_tokens {best}",
             "drafter",
             k,
-            block - 1,
+            best,
         )
-    if k < block - 1:
+    if k < best:
         healthy = (
             f"; position 0 accepts {signs.first:.2f}, so the drafter is healthy"
             if signs.first and not signs.poor_acceptance
@@ -193,12 +205,12 @@ def draft_tokens(e: Evidence, signs: Signs) -> Finding | None:
             Status.WARN,
             f"{told}: the rest of every pass is thrown away{healthy}",
             "k_too_small",
-            f"num_speculative_tokens {block - 1}",
+            f"num_speculative_tokens {best}",
             "drafter",
             k,
-            block - 1,
+            best,
         )
-    return make("serve.draft_tokens", Status.PASS, told, None, None, "drafter", k, block - 1)
+    return make("serve.draft_tokens", Status.PASS, told, None, None, "drafter", k, best)
 
 
 def cache(e: Evidence, signs: Signs) -> Finding | None:

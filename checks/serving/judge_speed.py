@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from checks.model import Finding, Status
 from checks.serving.evidence import Evidence
+from checks.serving.hostcost import host_cost
 from checks.serving.limits import Limits
 from checks.serving.measured import SEQUENTIAL
 from checks.serving.opinion import ASK_BASELINE, ASK_OFF, Stance
@@ -121,6 +122,19 @@ def step(e: Evidence, signs: Signs) -> Finding | None:
             value=round(e.speed.ms_per_step, 2),
             unit="ms",
             cause="infrastructure",
+        )
+    if (cost := host_cost(e)) is not None and cost.starved:
+        return Finding(
+            "serve.step",
+            Status.WARN,
+            "engine",
+            f"{told}: {cost.words}",
+            value=round(e.speed.ms_per_step, 2),
+            limit=round(cost.limit_ms, 2),
+            unit="ms",
+            cause="infrastructure",
+            fix="provcheck serve --diagnose ranks the causes; give the engine whole CPUs",
+            owner="node",
         )
     return Finding(
         "serve.step",

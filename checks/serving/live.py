@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 import platform
 import re
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from checks import child
 from checks.errors import BadInput
 from checks.model import Finding, Status
 from checks.serving import counters as counting
-from checks.serving import generate, metrics, process, record, window
+from checks.serving import cpuwait, files, generate, metrics, process, record, window
 from checks.serving.address import server as address
 from checks.serving.client import Client, NoAnswer
 from checks.serving.enginelog import parse as parse_log
@@ -130,6 +131,8 @@ def _active(client: Client, seen: Observation, plan: Plan) -> Observation:
         "serve.ready", Status.PASS, "engine", f"generated {result.tokens} tokens after {result.seconds:.1f} s"
     )
     sglang = settings_of(seen, parse_log((seen.log or "").splitlines())).engine == "sglang"
+    pid = seen.config.get("proc", {}).get("pid")
+    waiting = cpuwait.account(pid) if pid else {}
     measured = window.measure(
         client,
         seconds=plan.seconds,
@@ -139,7 +142,9 @@ def _active(client: Client, seen: Observation, plan: Plan) -> Observation:
         sglang=sglang,
         progress=plan.progress,
     )
-    seen = replace(seen, before=measured.before, after=measured.after, window=measured.told)
+    share = cpuwait.waited(waiting, cpuwait.account(pid)) if pid else None
+    told = {**measured.told, "cpu_wait": None if share is None else round(share, 4)}
+    seen = replace(seen, before=measured.before, after=measured.after, window=told)
     findings = [ready]
     if measured.failure:
         findings.append(
@@ -157,28 +162,19 @@ def _active(client: Client, seen: Observation, plan: Plan) -> Observation:
 
 
 def with_files(seen: Observation, drafter: Path | None, target: Path | None) -> Observation:
-    """Adds the drafter's and the target's config where they are given, or lie where the engine says."""
+    """Adds what the drafter's and the target's files say, where they are given, or lie where the engine says."""
     settings = settings_of(seen, parse_log((seen.log or "").splitlines()))
     drafter = drafter or _folder(settings.get("drafter"))
     target = target or _folder(settings.get("model"))
-    return replace(
-        seen,
-        drafter_config=_config(drafter) if drafter else seen.drafter_config,
-        target_config=_config(target) if target else seen.target_config,
-    )
+    return files.add(seen, drafter, target)
 
 
 def _folder(name: Any) -> Path | None:
-    return (
-        Path(name)
-        if isinstance(name, str) and name.startswith("/") and Path(name, "config.json").is_file()
-        else None
-    )
-
-
-def _config(folder: Path) -> dict[str, Any] | None:
-    path = folder / "config.json" if folder.is_dir() else folder
-    return record.read_object(path, record.MAX_CONFIG)
+    """A model folder that the engine names and this user may read; os.path answers where pathlib would raise."""
+    if not isinstance(name, str) or not name.startswith("/") or "\0" in name:
+        return None
+    config = os.path.join(name, "config.json")  # noqa: PTH118
+    return Path(name) if os.access(config, os.R_OK) else None
 
 
 def _log(plan: Plan) -> str | None:

@@ -14,7 +14,8 @@ class Observation:
 
     ``before`` and ``after`` are metrics pages; with ``after`` alone the counts are those since start. ``config``
     holds what the running service says (``server_info``, ``proc``, ``version``, ``engine``); ``window`` what a
-    client measured; ``drafter_tensors`` maps tensor names to ``{"dtype": ..., "shape": ...}``;
+    client measured; ``drafter_tensors`` maps tensor names to ``{"dtype": ..., "shape": ...}``; ``mask_ordinary`` and
+    ``mask_text`` are what the target's tokenizer says of the mask token;
     ``findings`` are those that only a live look gives (nothing listens, wrong key, the window broke off).
     """
 
@@ -25,6 +26,8 @@ class Observation:
     drafter_config: dict[str, Any] | None = None
     drafter_tensors: dict[str, Any] | None = None
     target_config: dict[str, Any] | None = None
+    mask_ordinary: bool | None = None
+    mask_text: str | None = None
     window: dict[str, Any] | None = None
     passive: bool = False
     findings: tuple[Finding, ...] = ()

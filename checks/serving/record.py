@@ -55,6 +55,7 @@ def of_record(record: records.Record, where: str) -> Observation:
         drafter_config=_mapping(serve, "drafter_config", where),
         drafter_tensors=_tensors(serve.get("drafter_tensors"), where),
         target_config=_mapping(serve, "target_config", where),
+        **_mask(serve.get("mask_token")),
         window=_window(serve, where),
         passive=serve.get("passive") is True,
         findings=_findings(serve, where),
@@ -73,11 +74,22 @@ def to_record(seen: Observation) -> records.Record:
         "drafter_config": seen.drafter_config,
         "drafter_tensors": seen.drafter_tensors,
         "target_config": seen.target_config,
+        "mask_token": {"ordinary": seen.mask_ordinary, "text": seen.mask_text},
         "window": seen.window,
         "passive": seen.passive,
         "findings": [finding.as_dict() for finding in seen.findings],
     }
     return records.Record(host=seen.host or None, taken=seen.taken or None, serve=serve)
+
+
+def _mask(told: Any) -> dict[str, Any]:
+    """What the target's tokenizer said of the mask token; anything else counts as not recorded."""
+    told = told if isinstance(told, dict) else {}
+    ordinary, text = told.get("ordinary"), told.get("text")
+    return {
+        "mask_ordinary": ordinary if isinstance(ordinary, bool) else None,
+        "mask_text": text[:200] if isinstance(text, str) else None,
+    }
 
 
 def _of_prefix(stem: str) -> Observation:

@@ -43,6 +43,7 @@ _WINDOW = (
     "kinds",
     "content_characters",
     "reasoning_characters",
+    "cpu_wait",
 )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from checks.serving.evidence import Evidence
 from checks.serving.opinion import older
+from checks.serving.signs import Signs
 
 
 def layered(e: Evidence) -> bool:
@@ -15,6 +16,11 @@ def layered(e: Evidence) -> bool:
     return (
         e.drafter.dflash or e.method in ("dflash", "dspark") or (e.method is None and not e.drafter.present)
     )
+
+
+def healthy(e: Evidence, s: Signs) -> bool:
+    """Whether enough drafts were measured and accepted as a healthy drafter's are."""
+    return e.acceptance is not None and s.enough and not (s.poor_acceptance or s.died or e.lookup)
 
 
 def errors_of(e: Evidence) -> set[str]:

@@ -6,10 +6,7 @@ The bands of position-0 acceptance are those measured on vLLM 0.20.1: below 0.01
 
 from __future__ import annotations
 
-from checks.serving.drafterfile import (
-    SILENT_ROPE,
-    SILENT_VOCAB,
-)
+from checks.model import Status
 from checks.serving.evidence import Evidence, prompts_of
 from checks.serving.opinion import (
     ASK_CONTEXT,
@@ -21,29 +18,25 @@ from checks.serving.opinion import (
     SILENT,
     Opinion,
     excluded,
-    older,
     supported,
 )
-from checks.serving.rules_bands import band_of, errors_of, layered
+from checks.serving.rules_bands import band_of, errors_of, healthy, layered
 from checks.serving.rules_layers import off_family
 from checks.serving.signs import Signs
 
 
-def mask_faults(e: Evidence) -> list[str]:
-    """What the config says about the mask token that cannot be right."""
+def mask_faults(e: Evidence, s: Signs) -> list[str]:
+    """What cannot be right about the mask token; a config read without its target is held against itself."""
     d = e.drafter
-    found: list[str] = []
     if not d.present or not layered(e):
-        return found
-    vocab = d.target_vocab or d.vocab
-    if e.log.mask_token_id is not None and d.mask is not None and e.log.mask_token_id != d.mask:
-        found.append(f"the engine drafts with mask token {e.log.mask_token_id}, the config says {d.mask}")
-    if d.mask is None:
-        found.append("no mask_token_id")
-    elif d.mask in d.eos or d.mask in d.target_eos:
-        found.append(f"mask_token_id {d.mask} is the end-of-text token, which the target emits")
-    elif vocab is not None and d.mask >= vocab:
-        found.append(f"mask_token_id {d.mask} is not below the vocab of {vocab}")
+        return []
+    found: list[str] = []
+    mask, vocab = d.config.mask, d.config.vocab
+    if e.log.mask_token_id is not None and mask is not None and e.log.mask_token_id != mask:
+        found.append(f"the engine drafts with mask token {e.log.mask_token_id}, the config says {mask}")
+    found += d.told(("drafter.mask",), (Status.FAIL,), healthy=healthy(e, s))
+    if not d.target_known and mask is not None and vocab is not None and mask >= vocab:
+        found.append(f"mask_token_id {mask} is not below the config's own vocab_size {vocab}")
     return found
 
 
@@ -52,12 +45,12 @@ def mask_token(e: Evidence, s: Signs) -> Opinion:
         return SILENT
     if "mask_missing" in errors_of(e):
         return supported(DIRECT + 0.03, "the engine refused to start and named the field")
-    faults = mask_faults(e)
+    faults = mask_faults(e, s)
     if s.died and faults and errors_of(e) & {"device_assert", "mask_range"}:
         return supported(DIRECT + 0.03, f"{faults[0]}, and the first request met an index out of bounds")
     if not s.dead:
-        if faults and e.drafter.mask is not None and e.drafter.mask in e.drafter.eos:
-            return supported(DIRECT, faults[0])
+        if stated := e.drafter.told(("drafter.mask",), (Status.FAIL,), healthy=healthy(e, s)):
+            return supported(DIRECT if s.poor_acceptance else SIGNATURE, stated[0])
         if s.first is None or not s.enough:
             return SILENT
         return excluded(f"position 0 accepts {s.first:.2f}; a wrong mask token leaves at most 0.12")
@@ -77,44 +70,45 @@ def mask_token(e: Evidence, s: Signs) -> Opinion:
     return excluded(f"position 0 accepts {s.first:.3f}; a wrong mask token still leaves 0.09")
 
 
-def rope_against_target(e: Evidence) -> str | None:
-    """How the drafter's rope_theta differs from the target's, where both are known and must be equal.
-
-    They must for a drafter that reads the target's hidden states position by position (DFlash); an independent draft
-    model or an EAGLE head was trained with its own.
-    """
-    d = e.drafter
-    used = d.rope if d.rope is not None else SILENT_ROPE
-    if not d.dflash or d.target_rope is None or used == d.target_rope:
+def rope_against_target(e: Evidence, s: Signs) -> str | None:
+    """How the drafter's rope_theta differs from the one it was trained with, where somebody says that."""
+    if not e.drafter.dflash:
         return None
-    silently = "" if d.rope is not None else " (absent, so silently that)"
-    return f"rope_theta {used:g}{silently}, the target has {d.target_rope:g}"
+    return next(iter(e.drafter.told(("drafter.rope",), (Status.FAIL,), healthy=healthy(e, s))), None)
+
+
+def silent_rope(e: Evidence) -> str | None:
+    """What an absent rope_theta becomes, where nobody says which was trained."""
+    d = e.drafter
+    if not d.present or d.config.theta is not None:
+        return None
+    return f"no rope_theta, so it silently is {d.silent_theta:g}"
 
 
 def rope(e: Evidence, s: Signs) -> Opinion:
     d = e.drafter
     if not s.enough or (s.first is None and not d.present):
         return SILENT
-    if d.dflash and d.target_rope is not None:
-        if differs := rope_against_target(e):
-            return supported(DIRECT if s.poor_acceptance or s.first is None else SIGNATURE, differs)
-        return excluded(f"rope_theta {d.target_rope:g} is the target's")
-    silent = d.present and d.rope is None
-    told = f"the config names no rope_theta, so it silently is {SILENT_ROPE:g}" if silent else ""
+    if differs := rope_against_target(e, s):
+        return supported(DIRECT if s.poor_acceptance or s.first is None else SIGNATURE, differs)
+    right = d.case.expected.theta if d.case and d.dflash else None
+    if right is not None and not d.told(("drafter.rope",), (Status.FAIL,)):
+        return excluded(f"rope_theta {right.value:g} is that of {right.source}")
+    told = silent_rope(e)
     if s.cliff:
         shape = "each position is accepted worse than the one before, from the start"
-        return supported(DIRECT if silent else 0.85, f"{shape}; {told}" if told else shape, ASK_DRAFTER)
+        return supported(DIRECT if told else 0.85, f"{shape}; {told}" if told else shape, ASK_DRAFTER)
     if s.dead and band_of(s.first) in ("mask", "tensors"):
         weight = SIGNATURE if band_of(s.first) == "mask" else FITS
         because = f"position 0 accepts {s.first:.3f}: a rope_theta 1000x too small gave 0.12 and then nothing"
         return supported(weight, f"{because}; {told}" if told else because, ASK_DRAFTER)
-    if silent and s.weak:
+    if told and s.weak:
         return supported(0.85, told, ASK_DRAFTER)
     if s.dead:
         return excluded(f"position 0 accepts {s.first:.3f}; a wrong rope leaves at least 0.1 there")
     if s.cut:
         return supported(POSSIBLE, "the curve breaks off, though late and suddenly", ASK_DRAFTER)
-    if silent and not s.poor_acceptance:
+    if told and not s.poor_acceptance:
         return SILENT
     return excluded(
         "the conditional acceptance stays even; a wrong rope makes each position worse than the one before"
@@ -122,20 +116,21 @@ def rope(e: Evidence, s: Signs) -> Opinion:
 
 
 def vocab_faults(e: Evidence) -> list[str]:
+    """What cannot be right about the vocabulary; read without its target, the config's own mask token counts."""
     d = e.drafter
-    found: list[str] = []
     if not d.present:
-        return found
-    if d.vocab is None and layered(e):
-        found.append(f"no vocab_size, so it silently is {SILENT_VOCAB}")
-    elif d.vocab is not None and d.target_vocab is not None and d.vocab != d.target_vocab:
-        found.append(f"vocab_size {d.vocab}, the target has {d.target_vocab}")
-    elif d.vocab is not None and d.mask is not None and d.mask >= d.vocab and not d.target_vocab:
-        found.append(
-            f"vocab_size {d.vocab} does not reach the config's own mask_token_id {d.mask}: ids beyond it can"
-            " never be proposed"
-        )
-    return found
+        return []
+    if d.target_known:
+        return d.told(("drafter.vocab",), (Status.FAIL,))
+    if d.config.vocab is None:
+        becomes = d.config.effective_vocab
+        return [f"no vocab_size, so it silently is {becomes}"] if layered(e) and becomes else []
+    if d.config.mask is not None and d.config.mask >= d.config.vocab:
+        return [
+            f"vocab_size {d.config.vocab} does not reach the config's own mask_token_id {d.config.mask}: ids"
+            " beyond it can never be proposed"
+        ]
+    return []
 
 
 def vocab(e: Evidence, s: Signs) -> Opinion:
@@ -157,10 +152,10 @@ def several_at_once(e: Evidence, s: Signs) -> Opinion:
     doubts = sum(
         bool(part)
         for part in (
-            mask_faults(e),
+            mask_faults(e, s),
             vocab_faults(e),
             off_family(e),
-            e.drafter.present and e.drafter.rope is None,
+            rope_against_target(e, s) or silent_rope(e),
         )
     )
     if not s.dead or band_of(s.first) not in ("mask", "tensors") or doubts < 2:
@@ -190,12 +185,7 @@ def window(e: Evidence, s: Signs) -> Opinion:
     d = e.drafter
     if "mixed_attention" in errors_of(e):
         return supported(DIRECT + 0.03, "the engine refuses windowed and full layers mixed on the V1 runner")
-    full = e.settings.engine == "vllm" and older(e.settings.version, "0.25.0") is True
-    if d.windowed and full:
-        because = (
-            f"the drafter has windowed layers and vLLM {e.settings.version} runs them all full (support came"
-            " with 0.25.0)"
-        )
+    if because := d.windows_ignored:
         if s.dead:
             return supported(0.35, f"{because}; that bites beyond the window and does not kill position 0")
         return supported(DIRECT if s.cut or s.cliff or s.weak or s.shorter else 0.6, because)
@@ -214,7 +204,7 @@ def window(e: Evidence, s: Signs) -> Opinion:
             "fine short, bad long",
             ASK_CONTEXT,
         )
-    if s.cut and not d.windowed and d.present:
+    if s.cut and not d.config.sliding_layers and d.present:
         return excluded("the drafter has no windowed layers")
     if s.cut or (s.cliff and not d.present):
         return supported(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from checks.serving.evidence import Evidence
+from checks.serving.hostcost import host_cost
 from checks.serving.measured import SEQUENTIAL
 from checks.serving.opinion import (
     ASK_BASELINE,
@@ -22,6 +23,8 @@ from checks.serving.rules_bands import runner_in_doubt
 from checks.serving.rules_layers import off_family
 from checks.serving.signs import Signs
 
+CLEAR_CACHE = "clear ~/.cache/vllm/torch_compile_cache, restart, measure again"
+
 
 def _same_counts(e: Evidence) -> bool:
     base = e.baseline
@@ -33,8 +36,11 @@ def _same_counts(e: Evidence) -> bool:
 
 
 def compile_cache(e: Evidence, s: Signs) -> Opinion:
-    by_file = e.drafter.ids is not None and e.drafter.shifted_ids is None
-    exposed = e.settings.engine == "vllm" and older(e.settings.version, "0.33.0") is not False and by_file
+    exposed = (
+        e.settings.engine == "vllm"
+        and older(e.settings.version, "0.33.0") is not False
+        and e.drafter.read_as_written
+    )
     if not exposed or e.log.layers is None:
         return SILENT
     if not e.log.warm_cache:
@@ -49,14 +55,27 @@ def compile_cache(e: Evidence, s: Signs) -> Opinion:
             )
         if set(base.cache_dirs) & set(e.log.cache_dirs):
             return supported(0.9, "other layer ids, the same cache directory, graphs loaded from it")
+    if others := [
+        start.layers
+        for start in e.log.earlier
+        if start.layers != e.log.layers and set(start.cache_dirs) & set(e.log.cache_dirs)
+    ]:
+        return supported(
+            0.9,
+            f"this log shows an earlier start with layers {list(others[-1])} and the same cache directory, and this"
+            f" start, with {list(e.log.layers)}, loaded its graphs from there: the ids were changed under a warm"
+            " compile cache",
+            CLEAR_CACHE,
+        )
     edited = off_family(e) is not None and older(e.settings.version, "0.22.0") is True
     if not edited and not s.poor_acceptance:
         return excluded("nothing points at an edit of the layer ids since the graphs were compiled")
+    # Ids off the rule were written by somebody, and until the cache is cleared nothing measured speaks of them.
     return supported(
-        POSSIBLE if s.dead else 0.4,
-        "graphs were loaded from a cache whose key does not cover target_layer_ids: if the ids were edited "
-        "since it was filled, this is the measurement of the old ones",
-        "clear ~/.cache/vllm/torch_compile_cache, restart, measure again",
+        POSSIBLE if s.dead else 0.72 if edited else 0.4,
+        "graphs were loaded from a warm compile cache whose key does not cover target_layer_ids: if the ids were"
+        " edited since it was filled, this is the measurement of the old ones; clear it and measure again",
+        CLEAR_CACHE,
     )
 
 
@@ -121,30 +140,30 @@ def prompts(e: Evidence, s: Signs) -> Opinion:
 
 
 def k_too_large(e: Evidence, s: Signs) -> Opinion:
-    block, k = e.drafter.block_size, e.k
-    if block and k and e.drafter.dflash and k > block - 1:
+    best, k = e.drafter.best_k, e.k
+    if best and k and k > best:
         return supported(
             DIRECT if s.cut or not s.poor_acceptance else 0.45,
-            f"{k} tokens are drafted, the drafter was trained on blocks of {block}: positions from"
-            f" {block - 1} on are wasted",
+            f"{k} tokens are drafted, the drafter was trained on blocks of {best + 1}: positions from"
+            f" {best} on are wasted",
         )
-    if s.cut and e.curve and e.curve.cut_at and not block:
+    if s.cut and e.curve and e.curve.cut_at and not best:
         return supported(
             0.6,
             f"nothing is accepted from position {e.curve.cut_at} on",
             "block_size in the drafter's config",
         )
     if s.cut:
-        return excluded(f"{k} drafted tokens fit the block of {block}")
+        return excluded(f"{k} drafted tokens fit the block of {(best or 0) + 1}")
     return SILENT
 
 
 def k_too_small(e: Evidence, s: Signs) -> Opinion:
-    block, k = e.drafter.block_size, e.k
-    if not block or not k or not e.drafter.dflash or k >= block - 1:
+    best, k = e.drafter.best_k, e.k
+    if not best or not k or k >= best:
         return SILENT
     weight = 0.85 if not s.poor_acceptance else POSSIBLE
-    return supported(weight, f"{k} of the {block - 1} tokens that one draft pass yields are used")
+    return supported(weight, f"{k} of the {best} tokens that one draft pass yields are used")
 
 
 def draft_cost(e: Evidence, s: Signs) -> Opinion:
@@ -158,12 +177,24 @@ def draft_cost(e: Evidence, s: Signs) -> Opinion:
             )
         return excluded(f"a step costs {even:.1f} plain tokens and yields {e.acceptance.length:.2f}")
     if e.method == "draft_model" and e.k and (e.acceptance.length - 1) / e.k < 0.5:
-        return supported(
-            FITS,
+        wasted = (
             f"a draft model runs {e.k} passes per step and {1 - (e.acceptance.length - 1) / e.k:.0%} of them"
-            " are thrown away; whether that pays was not measured",
-            ASK_OFF,
+            " are thrown away"
         )
+        step = e.speed.ms_per_step if e.speed else None
+        if step is None:
+            return supported(FITS, f"{wasted}; whether that pays was not measured", ASK_OFF)
+        pays = f"it pays only if a plain token takes over {step / e.acceptance.length:.1f} ms"
+        cost = host_cost(e)
+        if cost is not None and cost.model_ms < step / (e.k + 1):
+            return supported(
+                SIGNATURE,
+                f"{wasted}: {pays}, and of a model this small ({cost.source}) each of the {e.k + 1} passes costs the"
+                f" host alike, here {step / (e.k + 1):.1f} ms: a net loss, about"
+                f" {e.acceptance.length / (e.k + 1):.2f}x of speculation off",
+                ASK_OFF,
+            )
+        return supported(FITS, f"{wasted}: {pays}; a net loss otherwise, which was not measured", ASK_OFF)
     return SILENT
 
 

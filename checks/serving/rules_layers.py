@@ -2,39 +2,36 @@
 
 from __future__ import annotations
 
-from checks.serving.drafterfile import (
-    expected_layers,
-    family_ids,
-)
+from checks.model import Status
 from checks.serving.evidence import Evidence
 from checks.serving.opinion import (
     ASK_DRAFTER,
     ASK_LOG,
     DIRECT,
     FITS,
+    POSSIBLE,
     SILENT,
     Opinion,
     excluded,
-    older,
     supported,
     unknown,
 )
-from checks.serving.rules_bands import layered
+from checks.serving.rules_bands import healthy, layered
 from checks.serving.signs import Signs
 
 
 def layer_ids(e: Evidence, s: Signs) -> Opinion:
     if not layered(e) or layer_faults(e):
         return SILENT
-    wanted, used, d = expected_layers(e.drafter), e.log.layers, e.drafter
-    depth = d.target_layers or d.target_depth
+    wanted, used = e.drafter.trained, e.log.layers
+    depth = e.drafter.case.goal.layers if e.drafter.case else None
     if wanted and used:
         if sorted(used) == sorted(wanted):
             unusual = off_family(e)
             if unusual and s.poor_acceptance:
                 return supported(0.4 if s.dead else 0.6, unusual, ASK_DRAFTER)
             return excluded(f"the engine captures {_list(used)}, as the config asks")
-        if _one_early(wanted, used):
+        if all_one_early(wanted, used):
             unusual = off_family(e)
             return (
                 supported(0.4 if s.dead else FITS, unusual, ASK_DRAFTER)
@@ -43,7 +40,9 @@ def layer_ids(e: Evidence, s: Signs) -> Opinion:
             )
         if len(used) != len(wanted) or len(set(used)) != len(used) or (depth and max(used) > depth):
             return SILENT
-        because = f"the engine captures {_list(used)}, this drafter was configured for {_list(wanted)}"
+        if healthy(e, s) and sorted(used) == sorted(e.drafter.meant or ()):
+            return supported(POSSIBLE, f"{off_family(e)}; the numbers are healthy all the same", ASK_DRAFTER)
+        because = f"the engine captures {_list(used)}, this drafter wants {_list(wanted)}"
         return supported(0.4 if s.dead else DIRECT, because)
     if s.dead:
         unusual = off_family(e)
@@ -61,38 +60,24 @@ def layer_ids(e: Evidence, s: Signs) -> Opinion:
 
 
 def off_family(e: Evidence) -> str | None:
-    d = e.drafter
-    depth = d.target_layers or d.target_depth
-    if not d.ids or not depth or depth < 4:
-        return None
-    usual = family_ids(depth, len(d.ids))
-    wrong = sum(1 for have, want in zip(d.ids, usual, strict=True) if have != want)
-    if not wrong:
-        return None
-    return (
-        f"{wrong} of {len(d.ids)} ids {_list(d.ids)} are off the family's rule {_list(usual)} for {depth}"
-        " layers"
-    )
+    """How the file's ids differ from those of a published relative, or from the usual spacing."""
+    return next(iter(e.drafter.told(("drafter.ids_family",))), None)
 
 
-def _one_early(wanted: tuple[int, ...], used: tuple[int, ...]) -> bool:
+def all_one_early(wanted: tuple[int, ...], used: tuple[int, ...]) -> bool:
+    """Whether each captured layer lies one before the wanted one."""
     return len(wanted) == len(used) and all(
         a - b == 1 for a, b in zip(sorted(wanted), sorted(used), strict=True)
     )
 
 
 def one_early(e: Evidence, s: Signs) -> Opinion:
-    wanted, used = expected_layers(e.drafter), e.log.layers
+    wanted, used = e.drafter.meant, e.log.layers
     if not layered(e) or not wanted:
         return SILENT
-    unshifted = (
-        e.drafter.shifted_ids is None
-        and e.settings.engine == "vllm"
-        and older(e.settings.version, "0.22.0") is True
-    )
-    if used is not None and not _one_early(wanted, used):
+    if used is not None and not all_one_early(wanted, used):
         return SILENT
-    if used is None and not unshifted:
+    if used is None and not e.drafter.unshifted:
         return SILENT
     cost = "3-5 % on an 8B model, 9 % on a 12-layer one"
     told = f"captures {_list(used)}" if used else "reads the ids as they are"
@@ -109,7 +94,7 @@ def layer_count(e: Evidence, s: Signs) -> Opinion:
     for error in e.log.errors:
         if error.row == "fc_width" and len(error.numbers) == 4:
             have, want = int(error.numbers[1]), int(error.numbers[2])
-            hidden = e.drafter.hidden
+            hidden = e.drafter.config.hidden
             counted = (
                 f" = {have // hidden} captured layers where {want // hidden} are needed"
                 if hidden and not have % hidden
@@ -128,27 +113,10 @@ def layer_count(e: Evidence, s: Signs) -> Opinion:
 
 
 def layer_faults(e: Evidence) -> list[str]:
-    """Layer ids that cannot work: duplicate, beyond the last layer, or another number than the drafter's fc takes."""
-    d = e.drafter
-    found: list[str] = []
-    if not d.present or not layered(e):
-        return found
-    depth = d.target_layers or d.target_depth
-    for name, ids, last in (
-        ("target_layer_ids", d.ids, -1),
-        ("eagle_aux_hidden_state_layer_ids", d.shifted_ids, 0),
-    ):
-        if ids is None:
-            continue
-        if len(set(ids)) != len(ids):
-            found.append(f"{name} {_list(ids)} names a layer twice")
-        if depth and max(ids) > depth + last:
-            found.append(f"{name} {_list(ids)} goes beyond the target's {depth} layers")
-        if d.fc_width and d.hidden and d.fc_width != len(ids) * d.hidden:
-            found.append(f"{name} names {len(ids)} layers, fc takes {d.fc_width // d.hidden}")
-    if d.ids is None and d.shifted_ids is None and d.dflash:
-        found.append("no target_layer_ids")
-    return found
+    """Layer ids that cannot work: none, duplicate, beyond the last layer, or another number than fc takes."""
+    if not e.drafter.present or not layered(e):
+        return []
+    return e.drafter.told(("drafter.ids_read", "drafter.ids_count", "drafter.ids_range"), (Status.FAIL,))
 
 
 def _list(ids: tuple[int, ...]) -> str:

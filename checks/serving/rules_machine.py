@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from checks.data.settings_map import SETTINGS
 from checks.serving.evidence import Evidence
+from checks.serving.hostcost import host_cost
 from checks.serving.opinion import (
     ASK_LOG,
     DIRECT,
@@ -22,6 +23,11 @@ ACCEPTANCE_IS_COUNTED = (
     "acceptance counts tokens, not time: graphs off left 4.11 and a starved CPU 4.04 of 3.99, so it cannot"
     " lower it"
 )
+
+
+STARVED_WAIT, OWN_CORES_WAIT = 0.25, 0.05
+"""Waiting for a CPU from which on a thread is starved, and up to which it is not: one core shared with another busy
+thread means 0.5, with two 0.67, cores of one's own under 0.01."""
 
 
 def graphs_off(e: Evidence, s: Signs) -> Opinion:
@@ -59,6 +65,13 @@ def starved_cpu(e: Evidence, s: Signs) -> Opinion:
         )
     if _clear(e, s):
         return excluded(_clear(e, s))
+    wait = e.window.get("cpu_wait")
+    if isinstance(wait, float) and (s.slow_step or s.slow) and not on_cpu(e):
+        told = f"the engine's busiest thread was ready and got no CPU for {wait:.0%} of its time"
+        if wait >= STARVED_WAIT:
+            return supported(0.9, told)
+        if wait <= OWN_CORES_WAIT:
+            return excluded(told)
     if s.slow_step or (s.slow and e.acceptance is None):
         if e.settings.get("cuda_graphs") is False and not on_cpu(e):
             return supported(POSSIBLE, "steps are slow, and graphs off explain it already")
@@ -148,6 +161,8 @@ def _slow_words(e: Evidence) -> str:
         return (
             f"a step takes {e.step_ratio:.1f}x the baseline's time at an acceptance that did not fall with it"
         )
+    if e.step_ratio is None and (cost := host_cost(e)) and cost.starved:
+        return cost.words
     if e.break_even is not None and e.acceptance is not None:
         return f"a draft step costs {e.break_even:.1f} plain tokens, more than any acceptance could pay"
     return "tokens come slower than in the baseline"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from checks.serving.drafterfile import (
-    missing_tensors,
-)
+from checks.model import Status
 from checks.serving.evidence import Evidence
 from checks.serving.opinion import (
     ASK_DRAFTER,
@@ -21,13 +19,13 @@ from checks.serving.rules_bands import band_of, errors_of, runner_in_doubt
 from checks.serving.rules_drafter import mask_faults
 from checks.serving.signs import Signs
 
+_PAIRING = ("drafter.num_target_layers", "drafter.tokenizer", "drafter.target_width")
+
 
 def tensors(e: Evidence, s: Signs) -> Opinion:
     d = e.drafter
-    missing = missing_tensors(d)
-    if missing:
-        shown = ", ".join(missing[:4]) + (f" and {len(missing) - 4} more" if len(missing) > 4 else "")
-        return supported(DIRECT, f"the tensor list lacks {shown}")
+    if d.dflash and (wrong := d.told(("drafter.tensors",), (Status.FAIL,))):
+        return supported(DIRECT, wrong[0])
     if "missing_module" in errors_of(e):
         return supported(DIRECT, "the engine has no module for a tensor of the checkpoint")
     if any("not initialized from checkpoint" in note for note in e.log.notes):
@@ -61,7 +59,7 @@ def weights(e: Evidence, s: Signs) -> Opinion:
         return SILENT
     if band_of(s.first) != "gone":
         return excluded(f"position 0 accepts {s.first:.3f}; untrained or foreign weights leave under 0.01")
-    clean = e.drafter.present and not mask_faults(e)
+    clean = e.drafter.present and not mask_faults(e, s)
     because = "nothing at all is accepted" + (", and the config contradicts nothing" if clean else "")
     ask = "the hash of the drafter's weights and the target revision it was trained on"
     if runner_in_doubt(e):
@@ -100,11 +98,8 @@ def eagle3_as_eagle(e: Evidence, s: Signs) -> Opinion:
 
 
 def wrong_target(e: Evidence, s: Signs) -> Opinion:
-    d = e.drafter
-    if d.target_layers and d.target_depth and d.target_layers != d.target_depth:
-        return supported(
-            DIRECT, f"the drafter was trained for {d.target_layers} layers, the target has {d.target_depth}"
-        )
+    if e.drafter.dflash and (told := e.drafter.told(_PAIRING, (Status.FAIL,))):
+        return supported(DIRECT, told[0])
     if any("num_target_layers=" in note for note in e.log.notes):
         return supported(DIRECT, "the engine warns that the drafter was trained for another number of layers")
     if s.dead and band_of(s.first) == "gone":

@@ -25,6 +25,7 @@ Examples:
   provcheck serve http://127.0.0.1:8000 --save-baseline good.json
   provcheck serve http://127.0.0.1:8000 --baseline good.json --baseline off.json --diagnose
   provcheck serve http://127.0.0.1:8000 --passive        reads counters only, sends nothing
+  provcheck serve http://127.0.0.1:8000 --print-guard chat | sudo sh
   provcheck serve --replay incident.json --diagnose
   provcheck serve --replay runs/case --diagnose          runs/case.metrics.txt, .log.txt, .drafter_config.json
 
@@ -60,6 +61,11 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option("--diagnose", is_flag=True, help="Rank the causes and say why the others are out.")
 @click.option("--passive", is_flag=True, help="Read the live counters only; send nothing.")
 @click.option("--since", metavar="FILE", help="With --passive: count from this earlier record on.")
+@click.option(
+    "--print-guard",
+    metavar="NAME",
+    help="Print a script that installs a timer, a unit and alert rules for this service: pipe it to sudo sh.",
+)
 @click.option(
     "--record", "record_to", type=_FILE, help="Keep the evidence in this file (provcheck-record/1)."
 )
@@ -112,6 +118,8 @@ def serve(how: Presentation, url: str | None, **options: Any) -> int:
     Ready means generated tokens, never /health. One finding per check: output, effective layers, drafter config,
     CUDA graphs, acceptance length and curve, decode speed, time per step, break-even.
     """
+    if options["print_guard"]:
+        return _print_guard(how, url, options)
     _refuse_contradictions(how, url, options)
     wanted = record.read_object(options["wanted"], record.MAX_CONFIG) if options["wanted"] else None
     baselines = tuple(saved.load(name) for name in options["baselines"])
@@ -123,6 +131,23 @@ def serve(how: Presentation, url: str | None, **options: Any) -> int:
     if options["save_baseline"]:
         _save(options["save_baseline"], seen, found.verdict)
     return finish(found, how)
+
+
+def _print_guard(how: Presentation, url: str | None, options: dict[str, Any]) -> int:
+    """Prints the installer; looks at nothing."""
+    from checks.serving.guard import script
+
+    if url is None or options["replay"] or len(options["baselines"]) > 1:
+        raise BadInput("--print-guard NAME goes with the address of a service and at most one --baseline")
+    key = options["api_key_file"]
+    text = script(
+        url, options["print_guard"], next(iter(options["baselines"]), None), str(key) if key else None
+    )
+    if how.output is not None:
+        write_whole(how.output, text.encode())
+    else:
+        sys.stdout.write(text)
+    return 0
 
 
 def _seen(how: Presentation, url: str, options: dict[str, Any]) -> Observation:

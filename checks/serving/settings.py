@@ -89,6 +89,9 @@ def _finish(values: dict[str, Any], raw: dict[str, Any], engine: str | None, log
     ):
         values["method"] = None
         values.pop("k", None)
+    if values.get("method") == "mtp" and values.get("drafter") in (None, values.get("model")):
+        # The head is part of the target: vLLM names the target again, SGLang names nothing.
+        values["drafter"] = None
     if values.get("method", "") is None:
         values.pop("k", None)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from checks.data.references import reference_for
 from checks.serving.evidence import Evidence
+from checks.serving.hostcost import host_cost
 from checks.serving.limits import MIN_PASSIVE_DRAFTS
 from checks.serving.measured import SEQUENTIAL
 from checks.serving.shape import DEAD_BELOW, Shape, is_weak
@@ -58,7 +59,7 @@ def signs_of(e: Evidence) -> Signs:
     base: dict[str, object] = {
         "died": died and not refused,
         "refused": refused,
-        "slow_step": (e.step_ratio or 0.0) > e.limits.step_warn or _impossible_break_even(e),
+        "slow_step": _slow_step(e),
         "slow": _slow(e),
         "net_loss": e.off_ratio is not None and e.off_ratio < 1.0,
         "not_speculating": not_speculating(e),
@@ -125,6 +126,14 @@ def not_speculating(e: Evidence) -> bool:
     asked = e.settings.speculation is True or bool(e.wanted.get("method"))
     counted = e.spec_counted or not (e.seen.after or e.log.statistics)
     return asked and not counted and e.settings.engine != "sglang"
+
+
+def _slow_step(e: Evidence) -> bool:
+    """Slow against the peer baseline, where there is one; else against speculation off, or for a model this small."""
+    if e.step_ratio is not None:
+        return e.step_ratio > e.limits.step_warn
+    cost = host_cost(e)
+    return _impossible_break_even(e) or (cost is not None and cost.starved)
 
 
 def _slow(e: Evidence) -> bool:

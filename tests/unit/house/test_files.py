@@ -10,6 +10,7 @@ from pathlib import Path
 
 import checks
 import provision
+from checks.serving import guard
 
 MOST_LINES = 300
 
@@ -63,8 +64,11 @@ def test_what_lies_outside_the_packages_goes_into_the_wheel(repo_root: Path) -> 
     toml = tomllib.loads((repo_root / "pyproject.toml").read_text())
     included = toml["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
     outside = {"deploy.py", "config.py", "inventories", "templates"}
-    assert set(included) == {name for name in outside if (repo_root / name).exists()}
-    assert all(target.startswith("provision/_") for target in included.values())
+    handed_out = {f"templates/{name}": f"checks/{guard.PACKED}/{name}" for name in guard.FILES}
+    whole = {name: target for name, target in included.items() if name not in handed_out}
+    assert set(whole) == {name for name in outside if (repo_root / name).exists()}
+    assert all(target.startswith("provision/_") for target in whole.values())
+    assert {name: included[name] for name in handed_out} == handed_out
 
 
 def test_there_is_one_version(repo_root: Path) -> None:

@@ -130,3 +130,14 @@ def test_the_command_takes_prefixes_and_records(tmp_path: Path) -> None:
     assert report["command"] == "compare"
     assert report["evidence"] == "replayed"
     assert main(["compare", str(tmp_path / "tuned"), str(tmp_path / "nowhere")]) == 2
+
+
+def test_a_prediction_head_inside_the_target_is_no_drafter_that_only_one_side_has() -> None:
+    args = "'tensor_parallel_size': 2, 'speculative_config': {'method': 'mtp', 'model': 'HEAD'}"
+    log = VLLM_LOG.replace("'tensor_parallel_size': 2", args)
+    log = log.replace("method='dflash', model='/d', num_spec_tokens=15", "method='mtp', num_spec_tokens=3")
+    for head, differs in (("Qwen/Qwen3.6-27B", False), ("/another", True)):
+        now = gather(Observation(log=log.replace("HEAD", head)))
+        keys = {item["key"] for item in compare(gather(TUNED), now, "tuned", "now").facts["differences"]}
+        assert not {"method", "k"} & keys
+        assert ("drafter" in keys) is differs

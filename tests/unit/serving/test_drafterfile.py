@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from checks.model import Status
 from checks.serving import record
-from checks.serving.drafterfile import drafter_facts, family_ids, missing_tensors
+from checks.serving.drafterfile import DrafterFacts, Files, Running, drafter_facts
 
 CONFIG = {"dflash_config": {"mask_token_id": 7, "target_layer_ids": [1, 5, 9]}, "num_hidden_layers": 2}
 PARTS = [
@@ -33,45 +34,48 @@ NAMES = [
 ]
 
 
-def _missing(names: list[str]) -> tuple[str, ...]:
-    return missing_tensors(drafter_facts(CONFIG, {name: {} for name in names}, None))
+def _facts(names: list[str], config: dict[str, Any] | None = None) -> DrafterFacts:
+    tensors: dict[str, Any] = {name: {} for name in names}
+    return drafter_facts(Files(config or CONFIG, tensors), Running("vllm", "0.20.1", method="dflash"))
+
+
+def _missing(names: list[str]) -> list[str]:
+    return _facts(names).told(("drafter.tensors",), (Status.FAIL,))
 
 
 def test_a_whole_checkpoint_lacks_nothing() -> None:
-    assert _missing(NAMES) == ()
+    assert _missing(NAMES) == []
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_single_missing_tensor_is_found(name: str) -> None:
-    assert _missing([other for other in NAMES if other != name]) == (name,)
+    assert _missing([other for other in NAMES if other != name]) == [f"1 tensors are missing: {name}"]
 
 
-def test_fused_and_quantised_and_prefixed_names_are_no_gaps() -> None:
-    fused = [n for n in NAMES if not any(p in n for p in ("q_proj", "k_proj", "v_proj"))]
-    fused += [f"layers.{at}.self_attn.qkv_proj.weight" for at in range(2)]
-    assert _missing(fused) == ()
-    assert _missing([name.replace("up_proj.weight", "up_proj.weight_packed") for name in NAMES]) == ()
-    assert _missing([f"model.{name}" for name in NAMES]) == ()
+def test_quantised_and_prefixed_names_are_no_gaps() -> None:
+    packed = [name.replace("up_proj.weight", "up_proj.weight_packed") for name in NAMES]
+    assert _missing(packed) == []
+    assert _missing([f"model.{name}" for name in NAMES]) == []
 
 
 def test_other_drafters_are_not_judged_by_dflash_names() -> None:
-    assert missing_tensors(drafter_facts({"num_hidden_layers": 2}, {"x": {}}, None)) == ()
+    facts = drafter_facts(
+        Files({"architectures": ["Qwen3ForCausalLM"], "num_hidden_layers": 2}, {"embed_tokens.weight": {}}),
+        Running("vllm", "0.20.1", method="draft_model"),
+    )
+    assert not facts.dflash
 
 
-@pytest.mark.parametrize(
-    ("layers", "captured", "ids"),
-    [
-        (64, 5, (1, 16, 31, 46, 61)),
-        (36, 5, (1, 9, 17, 25, 33)),
-        (40, 5, (1, 10, 19, 28, 37)),
-        (48, 5, (1, 12, 23, 34, 45)),
-        (62, 5, (1, 16, 30, 44, 59)),
-        (12, 3, (1, 5, 9)),
-        (32, 1, (16,)),
-    ],
-)
-def test_the_familys_rule_gives_the_published_ids(layers: int, captured: int, ids: tuple[int, ...]) -> None:
-    assert family_ids(layers, captured) == ids
+def test_without_a_version_no_engine_is_accused_of_counting_otherwise() -> None:
+    assert drafter_facts(Files(CONFIG), Running("vllm", "0.20.1")).unshifted
+    assert not drafter_facts(Files(CONFIG), Running("vllm", "0.22.0")).unshifted
+    assert not drafter_facts(Files(CONFIG), Running("vllm")).unshifted
+
+
+def test_k_is_counted_as_vllm_does_for_every_engine() -> None:
+    config = {**CONFIG, "block_size": 8}
+    assert drafter_facts(Files(config), Running("vllm", "0.20.1", k=7)).best_k == 7
+    assert drafter_facts(Files(config), Running("sglang", "0.5.11", k=7)).best_k == 7
 
 
 @pytest.mark.parametrize(
