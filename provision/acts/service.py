@@ -21,7 +21,8 @@ def cutover(host: Host, desired: DesiredService, say: Voice) -> None:
         unit=desired.service.unit,
         name=desired.name,
         digest=desired.digest,
-        generate=shlex.join(_generate(desired)),
+        generate=shlex.join([PYTHON, PYZ, "_generate"]),
+        url=shlex.quote(desired.url),
         key_path=shlex.quote(desired.key_path),
         key_variable=engines.kind_of(desired.service.engine.kind).key_variable or "KPRO_NO_KEY",
         ready_seconds=desired.service.ready_seconds,
@@ -30,11 +31,8 @@ def cutover(host: Host, desired: DesiredService, say: Voice) -> None:
     shell.run(host, "sh -s", f"putting {desired.service.unit} into service", stdin=script.encode())
 
 
-def _generate(desired: DesiredService) -> list[str]:
-    return [PYTHON, PYZ, "_generate", desired.url, "--model", desired.name]
-
-
 def prove(host: Host, desired: DesiredService) -> transport.Completed:
     """One try to have a token generated; changes nothing."""
     key = ["--api-key-file", desired.key_path] if desired.key is not None else []
-    return transport.run(host, shlex.join([*_generate(desired), *key, "--once"]), timeout=120)
+    words = [PYTHON, PYZ, "_generate", desired.url, "--model", desired.name, *key, "--once"]
+    return transport.run(host, shlex.join(words), timeout=120)

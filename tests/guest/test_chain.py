@@ -16,7 +16,7 @@ import pytest
 
 from provision.testhost import demo_files
 from provision.testhost.index import serve_index
-from tests.guest.place import Place
+from tests.guest.place import BIN, Place
 from tests.guest.rig import LXC, Container, Sshd
 
 REMOTE_COMMANDS = 40
@@ -191,11 +191,44 @@ def test_a_service_that_does_not_generate_never_replaces_one_that_does(place: Pl
     assert place.apply().returncode == 0
 
 
-def _mark(place: Place) -> None:
-    """What the builder of a test container writes."""
+def test_the_last_good_profile_is_asked_at_its_own_port(place: Place) -> None:
+    old = place.port
+    started = time.monotonic()
+    try:
+        place.port = old + 50
+        place.write(flags=("--fault", "crash"))
+        done = place.apply()
+    finally:
+        place.port = old
+    assert done.returncode == 1, done.stderr
+    assert "the last good profile is back and generates" in done.stderr, done.stderr
+    assert place.answer().strip()
+    assert time.monotonic() - started < 60
+    place.write()
+    assert place.apply().returncode == 0
+
+
+def test_a_replayed_gate_counts_on_a_marked_test_host_and_nowhere_else(place: Place, tmp_path: Path) -> None:
+    record = tmp_path / "record.json"
+    made = place.run(str(BIN / "provcheck"), "gpus", "--expect", "0", "--record", str(record))
+    assert made.returncode == 0, made.stdout
+    place.write(replay=str(record))
+    refused = place.apply()
+    assert refused.returncode == 1
+    assert "node.test_host" in refused.stderr
+    # What the builder of a test container writes; no run ever does.
     marker = place.container.rootfs / "etc/kpro/test-host"
     marker.write_text("kpro-test-host 6f1d7a52-8a3c-4b5e-9f20-0d2f8f3b1c11\n")
     marker.chmod(0o444)
+    try:
+        done = place.apply()
+    finally:
+        marker.unlink()
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "REPLAYED (pass)" in done.stderr
+    assert place.answer().strip()
+    place.write()
+    assert place.apply().returncode == 0
 
 
 def test_a_red_gate_leaves_what_runs_untouched(place: Place, tmp_path: Path) -> None:
