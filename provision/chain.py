@@ -11,7 +11,7 @@ from pyinfra import context
 
 from provision import operations
 from provision.plan import PHASES, Step, parse_phases
-from provision.run.errors import RunError
+from provision.run.errors import Refused, RunError
 from provision.run.session import Session
 
 
@@ -33,8 +33,11 @@ def inspect() -> None:
             session.phases = parse_phases(phases)
     except ValueError as error:
         session.usage = RunError(str(error))
+        session.say(f"error: {error}")
     try:
-        session.show(host.data.machine)
+        plan = session.show(host.data.machine)
+        if plan.refusals and session.first_word(host.data.machine):
+            session.say(f"{host.name}: {Refused(plan.refusals)}")
     except RunError as error:
         # The operation below meets the same trouble and fails this host alone.
         session.say(f"{host.name}: {error}")

@@ -38,8 +38,9 @@ PHASES = ("install", "configure", "activate")
 
 
 def parse_phases(text: str | None) -> tuple[str, ...]:
-    """Reads ``install,configure``; nothing means all. Raises ValueError on another word."""
-    if not text:
+    """Reads ``install,configure``; None means all. Raises ValueError on another word, and on an empty text: a variable
+    that is not set must not become a cut-over."""
+    if text is None:
         return PHASES
     wanted = [word.strip() for word in text.split(",") if word.strip()]
     unknown = [word for word in wanted if word not in PHASES]

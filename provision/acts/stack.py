@@ -26,9 +26,10 @@ getent passwd kpro >/dev/null || useradd --uid {UID} --gid kpro --no-create-home
 
 _ENGINE = """
 set -u
-env={env} marker={marker}
+env={env} marker={marker} digest={digest}
 fail() {{ printf '%s\\n' "$1" >&2; exit 1; }}
-[ ! -e "$marker" ] || exit 0
+# A marker counts by what it says: an interrupted build may have left an empty one.
+! grep -q "\"digest\": \"$digest\"" "$marker" 2>/dev/null || exit 0
 for line in /proc/[0-9]*/cmdline; do
   if tr '\\0' '\\n' <"$line" 2>/dev/null | head -n 2 | grep -q "^$env/"; then
     fail "$env is in use by ${{line%/cmdline}} though its marker is missing; stop that process, then run again"
@@ -43,7 +44,8 @@ export UV_CACHE_DIR=/var/cache/kpro/uv UV_LINK_MODE=copy UV_PYTHON_DOWNLOADS=nev
   fail "{requirement} could not be installed"
 "$env/bin/python" -c 'import {module}' || fail "{module} cannot be imported"
 {uv} pip freeze --python "$env/bin/python" >"$env/kpro-packages.txt" || exit 1
-cat >"$marker.partial" && sync -f "$marker.partial" && mv -f "$marker.partial" "$marker" && sync "$env"
+printf '%s\\n' {content} >"$marker.partial" && sync -f "$marker.partial" && mv -f "$marker.partial" "$marker" &&
+  sync "$env"
 """
 
 _VERIFY = """
@@ -82,18 +84,20 @@ def build_engine(host: Host, build: EngineBuild, say: Voice) -> None:
         _put_wheels(host, build, say)
         # uv's cache goes by name and version: a wheel that was built anew under the same ones would not be noticed.
         source = f"--no-cache --offline --no-index --find-links {shlex.quote(engine.wheel_folder)}"
+    marker = {"digest": engine.digest, "requirement": engine.requirement, "built": now()}
     script = _ENGINE.format(
+        content=shlex.quote(json.dumps(marker)),
         env=shlex.quote(engine.path),
         marker=shlex.quote(engine.marker),
+        digest=engine.digest,
         uv=UV,
         python=shlex.quote(engine.python),
         source=source,
         requirement=shlex.quote(engine.requirement),
         module=engine.module,
     )
-    marker = {"digest": engine.digest, "requirement": engine.requirement, "built": now()}
     say(f"building {engine.path}")
-    shell.run(host, script, f"building {engine.path}", stdin=(json.dumps(marker) + "\n").encode())
+    shell.run(host, script, f"building {engine.path}")
 
 
 def _put_wheels(host: Host, build: EngineBuild, say: Voice) -> None:
@@ -121,6 +125,10 @@ def put_model(host: Host, model: DesiredModel, say: Voice) -> None:
     if model.folder is None or model.manifest is None:
         raise ActFailed(f"{model.directory} has no folder to copy from")
     staging = f"/srv/models/.incoming/{model.directory.rsplit('/', 1)[1]}"
+    mending = _is_ours(host, model)
+    if mending:
+        # File by file, each in one step: a server that has them open keeps what it has.
+        staging = model.directory
     wanted = {path: entry["sha256"] for path, entry in json.loads(model.manifest).items()}
     there = _digests(host, staging)
     missing = [path for path, digest in wanted.items() if there.get(path) != digest]
@@ -136,6 +144,8 @@ def put_model(host: Host, model: DesiredModel, say: Voice) -> None:
         raise ActFailed(
             f"{model.directory}: {', '.join(wrong)} did not arrive whole (was it changed meanwhile?)"
         )
+    if mending:
+        return
     surplus = [f"{staging}/{path}" for path in there if path not in wanted]
     shell.put(host, f"{staging}/kpro-manifest.json", model.manifest.encode(), mode="644")
     remove = (
@@ -145,10 +155,17 @@ def put_model(host: Host, model: DesiredModel, say: Voice) -> None:
     )
     target = shlex.quote(model.directory)
     script = (
-        f"{remove}[ ! -e {target} ] || {{ echo {target} exists already >&2; exit 1; }}\n"
+        f"{remove}[ ! -e {target} ] || {{ echo {target} exists already and has no manifest of ours. "
+        f"Move it away in the guest, then run again: mv {target} {target}.old >&2; exit 1; }}\n"
         f"sync -f {shlex.quote(staging)} && mv -T -- {shlex.quote(staging)} {target} && sync /srv/models"
     )
     shell.run(host, script, f"putting {model.directory} in place")
+
+
+def _is_ours(host: Host, model: DesiredModel) -> bool:
+    """Does the folder exist with the very manifest that is wanted?"""
+    done = transport.run(host, f"cat {shlex.quote(model.manifest_path)}")
+    return done.ok and done.text == model.manifest
 
 
 def stage(host: Host, desired: DesiredService, say: Voice) -> None:

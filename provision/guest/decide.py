@@ -180,7 +180,7 @@ def _config(machine: Machine, guest: Guest, snapshot: Snapshot, refusals: list[R
                         + [f"/proc/devices has no {name}" for name in unknown]
                     ),
                     "its device node is not known",
-                    "load the driver on the machine: modprobe nvidia nvidia-uvm; nvidia-modprobe -u -c 0",
+                    "load the driver on the machine: modprobe -a nvidia nvidia-uvm; nvidia-modprobe -u -c 0",
                 )
             )
         nodes = [f"/dev/nvidia{minors[Bdf.parse(bdf)]}" for bdf in guest.gpus if Bdf.parse(bdf) in minors]

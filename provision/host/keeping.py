@@ -58,6 +58,9 @@ def undo_script(changes: tuple[Change, ...]) -> str:
 
 def with_change(changes: tuple[Change, ...], new: Change) -> tuple[Change, ...]:
     """A second change to the same thing keeps the first one's original: the state before kpro is what counts."""
+    if new.kind == "container":
+        # What was there in an earlier container of this place is nobody's original any more.
+        changes = tuple(old for old in changes if not old.path.startswith(f"{new.folder}/"))
     for index, old in enumerate(changes):
         if old.is_about(new):
             kept = replace(new, original=old.original, mode=old.mode, owner=old.owner)
@@ -72,7 +75,8 @@ def before_container(host: Host, run: str, id: str, folder: str) -> None:
 
 def before_file(host: Host, run: str, path: str, data: bytes) -> None:
     """Keeps a file as it is before ``data`` replaces it. Raises ActFailed when it cannot be kept."""
-    name = hashlib.sha256(path.encode()).hexdigest()[:16]
+    # By run too: a container that was made anew has originals of its own.
+    name = hashlib.sha256(f"{run} {path}".encode()).hexdigest()[:16]
     quoted, kept = shlex.quote(path), f"{STATE}/originals/{name}"
     script = (
         f"umask 077; mkdir -p {STATE}/originals && cd {STATE}/originals || exit 1\n"

@@ -157,7 +157,7 @@ def _apply(ask: Asked) -> Answer:
             outcomes = [run.execute(runner.Progress(run.session, say_on_stderr))]
     if len(plans) > 1:
         outcomes = _in_batches(loaded, ask, wanted, reason, plans)
-    present.outcomes(outcomes)
+    present.outcomes(outcomes, proven="activate" in wanted)
     worst = next((outcome.exit_code for outcome in outcomes if outcome.exit_code), EXIT_DONE)
     return Answer(worst, {**document, **_told(outcomes)})
 

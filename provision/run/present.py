@@ -78,14 +78,14 @@ def stopped(failed: Sequence[str], allowed: int, *, first: bool) -> None:
     )
 
 
-def outcomes(results: Sequence[Outcome]) -> None:
-    """The last lines of a run."""
+def outcomes(results: Sequence[Outcome], *, proven: bool) -> None:
+    """The last lines of a run; ``proven``: its phases include the proof that every service generates."""
     failed = [name for result in results for name in result.failed]
     changed = sum(len(result.changed) for result in results)
     if any(result.exit_code for result in results):
         _line(f"FAILED on {', '.join(failed) or 'the controller'}; the reasons are above", fg="red")
     elif changed:
-        _line(f"done: {changed} change(s), every service generates", fg="green")
+        _line(f"done: {changed} change(s)" + (", every service generates" if proven else ""), fg="green")
     else:
         _line("in sync: 0 changed", fg="green")
     for result in results:

@@ -50,6 +50,7 @@ class Session:
         self._journal: Journal | None = None
         self._locks: dict[str, lock.MachineLock] = {}
         self._lost: dict[str, RunError] = {}
+        self._said: set[str] = set()
         self._observed: dict[str, Observed] = {}
         self._wanted: dict[str, Wanted] = {}
         self._shown: dict[str, frozenset[str]] = {}
@@ -130,6 +131,12 @@ class Session:
         plan = self.plan(machine)
         self._shown.setdefault(machine.name, plan.ids)
         return plan
+
+    def first_word(self, machine: Machine) -> bool:
+        """True once for each machine: it and its guests would say the same."""
+        new = machine.name not in self._said
+        self._said.add(machine.name)
+        return new and self.reason == "pyinfra"
 
     def was_shown(self, plans: Sequence[Plan]) -> None:
         """Plans that were shown before this session began."""

@@ -11,12 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from checks.snapshot import CouldNotLook, Snapshot
-from provision.host import view
 from provision.plan import Item, Plan, Refusal, Step
 from provision.spec import Guest, Machine
+from provision.stack.conflicts import drop_ins, taken_port
 from provision.stack.desired import PYZ, UV, DesiredEngine, DesiredModel, DesiredService, sha256
 
 UID = 8100
+_SIZES = "find . -type f -printf '%s %P\\n'"
 FOLDERS = (
     "/opt/kpro/bin",
     "/opt/kpro/envs",
@@ -67,6 +68,8 @@ def requests(services: Sequence[DesiredService]) -> list[str]:
             *(f"file:{model.manifest_path}" for model in desired.models),
             f"file:{desired.good_path}",
             f"cmd:unit-{desired.name}:systemctl show -p ActiveState -p SubState -p UnitFileState -p MainPID {unit}",
+            f"dir:{desired.unit_path}.d",
+            *(f"cmd:sizes-{model.directory}:cd {model.directory} && {_SIZES}" for model in desired.models),
             f"cmd:running-{desired.name}:"
             f'pid=$(systemctl show -p MainPID --value {unit}) && [ "$pid" != 0 ] && '
             "tr '\\0' '\\n' <\"/proc/$pid/environ\" | sed -n 's/^KPRO_DIGEST=//p'",
@@ -97,7 +100,8 @@ def stack_plan(
             items += _engine(desired, name, inside, uv)
             items += _models(desired, name, inside, refusals, f"{where}.services[{index}]", guest)
             items += _service(desired, name, inside)
-            _port(guest, desired, host, inside, refusals, f"{where}.services[{index}]")
+            taken_port(guest, desired, host, inside, refusals, f"{where}.services[{index}]")
+            drop_ins(desired, inside, refusals, f"{where}.services[{index}]")
     except CouldNotLook as error:
         refusals.append(
             Refusal(
@@ -179,6 +183,9 @@ def _models(
         if model.manifest is None:
             if inside is not None and current is None:
                 refusals.append(_model_missing(model, where))
+        elif current == model.manifest and inside is not None and not _whole(model, inside):
+            text = f"put again what is missing or damaged in {model.directory}"
+            items.append(Item(Step.STACK, "stack.model", host, model.directory, text, model))
         elif current != model.manifest:
             if current is not None:
                 refusals.append(
@@ -201,6 +208,14 @@ def _models(
                     )
                 )
     return items
+
+
+def _whole(model: DesiredModel, inside: Snapshot) -> bool:
+    """Every file is there in its size. (The checksums were verified when the files were put.)"""
+    _, output = inside.command(f"sizes-{model.directory}")
+    there = {path: size for size, _, path in (line.partition(" ") for line in output.splitlines())}
+    wanted = json.loads(model.manifest or "{}")
+    return all(there.get(path) == str(entry["size"]) for path, entry in wanted.items())
 
 
 def _model_missing(model: DesiredModel, where: str) -> Refusal:
@@ -260,30 +275,3 @@ def _in_service(desired: DesiredService, inside: Snapshot, wanted: tuple[str, st
         and running.strip() == desired.digest
         and (good or "").strip() == desired.digest
     )
-
-
-def _port(
-    guest: Guest,
-    desired: DesiredService,
-    host: Snapshot,
-    inside: Snapshot | None,
-    refusals: list[Refusal],
-    where: str,
-) -> None:
-    """A port that something else listens on is refused before the container is touched."""
-    if inside is not None:
-        _, state = inside.command(f"unit-{desired.name}")
-        if "ActiveState=active" in state.split() or "ActiveState=activating" in state.split():
-            return
-        taken = desired.service.port in view.listeners(inside)
-    else:
-        taken = guest.network == "host" and desired.service.port in view.listeners(host)
-    if taken:
-        refusals.append(
-            Refusal(
-                f"{where}.port",
-                f"something listens on port {desired.service.port} already",
-                "the service could not bind it, and who answers there is not this service",
-                f"find it with: ss -ltnp 'sport = :{desired.service.port}'",
-            )
-        )

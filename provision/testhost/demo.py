@@ -43,6 +43,9 @@ def run(commands: Any, *, keep: bool) -> int:
             times.append((title, time.monotonic() - started))
             if code != EXIT_DONE:
                 break
+    except OSError as error:
+        click.secho(f"error: {error}", fg="red", err=True)
+        code = 1
     except KeyboardInterrupt:
         click.secho("interrupted", fg="red", err=True)
         code = 1

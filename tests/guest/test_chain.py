@@ -370,6 +370,33 @@ def test_a_key_reaches_the_service_and_nothing_else(place: Place, tmp_path: Path
     assert place.apply().returncode == 0
 
 
+def test_an_empty_marker_is_what_an_interrupted_build_left(place: Place) -> None:
+    (marker,) = [
+        path
+        for path in place.container.rootfs.glob("opt/kpro/envs/*/kpro-env.json")
+        if path.parent.name in (place.container.rootfs / "etc/systemd/system/kpro-tiny.service").read_text()
+    ]
+    place.container.attach("systemctl", "stop", "kpro-tiny.service")
+    marker.write_text("")
+    assert place.apply().returncode == 0
+    assert json.loads(marker.read_text())["digest"]
+    assert place.plan()["exit"] == 0
+    assert place.answer().strip()
+
+
+def test_a_model_file_that_is_gone_is_put_again_under_the_running_service(place: Place) -> None:
+    (weights,) = place.container.rootfs.glob("srv/models/kpro--tiny@*/model.safetensors")
+    whole = weights.read_bytes()
+    for damage in (None, whole[:100]):
+        weights.unlink()
+        if damage is not None:
+            weights.write_bytes(damage)
+        assert place.plan()["exit"] == 10
+        assert place.apply().returncode == 0
+        assert weights.read_bytes() == whole
+    assert place.plan()["exit"] == 0
+
+
 def test_what_is_undone_without_a_controller_keeps_all_data(place: Place) -> None:
     undone = subprocess.run(["/var/lib/kpro/undo.sh"], capture_output=True, text=True, check=False)
     try:

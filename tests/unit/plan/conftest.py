@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -97,6 +98,11 @@ def inside(desired: DesiredService) -> Seen:
         seen.put("sha", path, sha256(desired.environment))
     for model in desired.models:
         seen.put("file", model.manifest_path, model.manifest)
+        sizes = "".join(
+            f"{entry['size']} {path}\n" for path, entry in json.loads(model.manifest or "{}").items()
+        )
+        seen.cmd(f"sizes-{model.directory}", sizes)
+    seen.put("dir", f"{desired.unit_path}.d", None)
     seen.put("sha", desired.record_path, None)
     seen.put("file", desired.good_path, f"{desired.digest}\n")
     seen.cmd("unit-tiny", "ActiveState=active\nSubState=running\nUnitFileState=enabled\nMainPID=77\n")

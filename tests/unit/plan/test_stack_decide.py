@@ -82,6 +82,24 @@ def test_a_model_that_is_not_there_is_put(decide: Decide, inside: Seen, desired:
     assert kinds(decide(inside)) == ["stack.model"]
 
 
+@pytest.mark.parametrize("spoilt", ["", "1 model.safetensors\n"])
+def test_a_model_file_that_is_gone_or_cut_off_is_put_again(
+    decide: Decide, inside: Seen, desired: DesiredService, spoilt: str
+) -> None:
+    name = f"sizes-{desired.models[0].directory}"
+    _, sizes = inside.snapshot.command(name)
+    kept = "".join(line for line in sizes.splitlines(keepends=True) if "safetensors" not in line)
+    assert kinds(decide(inside.cmd(name, kept + spoilt))) == ["stack.model"]
+
+
+def test_a_drop_in_made_by_hand_is_refused_and_named(
+    decide: Decide, inside: Seen, desired: DesiredService
+) -> None:
+    plan = decide(inside.put("dir", f"{desired.unit_path}.d", "override.conf\n"))
+    assert "override.conf" in plan.refusals[0].seen
+    assert "systemctl revert kpro-tiny.service" in plan.refusals[0].next_step
+
+
 def test_other_contents_under_the_same_revision_are_refused(
     decide: Decide, inside: Seen, desired: DesiredService
 ) -> None:

@@ -93,6 +93,16 @@ def test_a_container_that_is_gone_is_said_to_be(machine: Machine, tmp_path: Path
     assert (done.returncode, done.stdout) == (0, "container c1 is gone already\n")
 
 
+def test_a_container_made_anew_has_no_original_of_the_one_before() -> None:
+    old = (
+        Change("container", "r1", id="c", folder="/lxc/c"),
+        Change("file", "r2", "/lxc/c/config", "0" * 64, "o"),
+    )
+    assert with_change(old, Change("container", "r3", id="c", folder="/lxc/c")) == (
+        Change("container", "r3", id="c", folder="/lxc/c"),
+    )
+
+
 def test_a_manifest_is_read_back_as_written() -> None:
     changes = (
         Change("container", "r", id="c", folder="/f"),

@@ -1,0 +1,51 @@
+"""What in a guest stands against a service: a port that is taken, a unit changed by hand. Pure."""
+
+from __future__ import annotations
+
+from checks.snapshot import Snapshot
+from provision.host import view
+from provision.plan import Refusal
+from provision.spec import Guest
+from provision.stack.desired import DesiredService
+
+
+def drop_ins(desired: DesiredService, inside: Snapshot | None, refusals: list[Refusal], where: str) -> None:
+    """A drop-in made by hand can take the gate away or open the port to the world, and the unit's file stays equal."""
+    folder = f"{desired.unit_path}.d"
+    names = (inside.data("dir", folder) or b"").decode(errors="replace").split() if inside is not None else []
+    if names:
+        refusals.append(
+            Refusal(
+                where,
+                f"{desired.service.unit} is changed by hand in {folder}: {', '.join(names)}",
+                "what runs is then not what the inventory says and the gate has seen",
+                f"put it into the inventory and remove it in the guest: systemctl revert {desired.service.unit}",
+            )
+        )
+
+
+def taken_port(
+    guest: Guest,
+    desired: DesiredService,
+    host: Snapshot,
+    inside: Snapshot | None,
+    refusals: list[Refusal],
+    where: str,
+) -> None:
+    """A port that something else listens on is refused before the container is touched."""
+    if inside is not None:
+        _, state = inside.command(f"unit-{desired.name}")
+        if "ActiveState=active" in state.split() or "ActiveState=activating" in state.split():
+            return
+        taken = desired.service.port in view.listeners(inside)
+    else:
+        taken = guest.network == "host" and desired.service.port in view.listeners(host)
+    if taken:
+        refusals.append(
+            Refusal(
+                f"{where}.port",
+                f"something listens on port {desired.service.port} already",
+                "the service could not bind it, and who answers there is not this service",
+                f"find it with: ss -ltnp 'sport = :{desired.service.port}'",
+            )
+        )
