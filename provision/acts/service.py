@@ -23,6 +23,7 @@ def cutover(host: Host, desired: DesiredService, say: Voice) -> None:
         digest=desired.digest,
         generate=shlex.join([PYTHON, PYZ, "_generate"]),
         url=shlex.quote(desired.url),
+        environment=shlex.quote(desired.engine.path),
         key_path=shlex.quote(desired.key_path),
         key_variable=engines.kind_of(desired.service.engine.kind).key_variable or "KPRO_NO_KEY",
         ready_seconds=desired.service.ready_seconds,

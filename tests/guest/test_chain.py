@@ -384,6 +384,27 @@ def test_an_empty_marker_is_what_an_interrupted_build_left(place: Place) -> None
     assert place.answer().strip()
 
 
+def test_a_damaged_environment_is_named_and_a_service_that_was_good_stays_enabled(place: Place) -> None:
+    unit = (place.container.rootfs / "etc/systemd/system/kpro-tiny.service").read_text()
+    (environment,) = [
+        env for env in place.container.rootfs.glob("opt/kpro/envs/*") if f"{env.name}/bin/" in unit
+    ]
+    for module in environment.glob("lib/python3*/site-packages/kpro_standin/__main__.py"):
+        module.write_text("raise SystemExit('damaged')\n")
+    for program in environment.glob("bin/kpro-standin"):
+        program.write_text("#!/bin/sh\nexit 1\n")
+    place.container.attach("systemctl", "stop", "kpro-tiny.service")
+    done = place.apply()
+    assert done.returncode == 1, done.stderr
+    assert f"remove /opt/kpro/envs/{environment.name}" in done.stderr
+    assert place.container.attach("systemctl", "is-enabled", "kpro-tiny.service").strip() == "enabled"
+    place.container.attach("systemctl", "stop", "kpro-tiny.service")
+    shutil.rmtree(environment)
+    done = place.apply()
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert place.answer().strip()
+
+
 def test_a_model_file_that_is_gone_is_put_again_under_the_running_service(place: Place) -> None:
     (weights,) = place.container.rootfs.glob("srv/models/kpro--tiny@*/model.safetensors")
     whole = weights.read_bytes()
