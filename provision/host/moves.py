@@ -1,0 +1,85 @@
+"""What the metal steps hand to their acts: file edits, switches of PCI functions, the driver to load. Plain values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from checks.bdf import Bdf
+
+
+@dataclass(frozen=True)
+class FileEdit:
+    """A file as it is to be. ``before`` is the sha256 of the content it was decided on, None when it was absent;
+    ``why`` says in a few words what is taken out or put in."""
+
+    path: str
+    before: str | None
+    data: bytes
+    why: str
+    mode: str = "644"
+
+
+@dataclass(frozen=True)
+class Edits:
+    """Files of the boot configuration, in the order in which they are written."""
+
+    files: tuple[FileEdit, ...]
+
+
+@dataclass(frozen=True)
+class Regenerate:
+    """What has to be made anew so that the next boot follows the files. ``kernels`` are the releases whose initramfs is
+    rebuilt; ``boot_loader`` None: its configuration did not change."""
+
+    kernels: tuple[str, ...]
+    boot_loader: Literal["grub", "proxmox-boot-tool"] | None
+
+
+@dataclass(frozen=True)
+class Function:
+    """A PCI function that changes hands. ``now`` is the driver it is bound to (None: none), ``wanted`` the one it is to
+    have (None: any or none); ``group`` its IOMMU group."""
+
+    bdf: Bdf
+    now: str | None
+    wanted: str | None
+    group: str | None
+
+
+@dataclass(frozen=True)
+class Switch:
+    """A GPU with its companion functions, to be taken from the drivers they are bound to. ``keep`` are other NVIDIA
+    functions that must stay as they are."""
+
+    gpu: Bdf
+    functions: tuple[Function, ...]
+    keep: tuple[Bdf, ...]
+
+
+@dataclass(frozen=True)
+class Load:
+    """The driver to load: the pinned ``version``, the GPUs it must be bound to afterwards, and the functions that it
+    must not take."""
+
+    version: str
+    flavour: str
+    gpus: tuple[Bdf, ...]
+    keep: tuple[Bdf, ...]
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why something cannot be done while the machine runs: the row's id, the function or host meant, what was seen."""
+
+    row: str
+    subject: str
+    seen: str
+
+
+@dataclass(frozen=True)
+class Reboot:
+    """A reboot with its recorded reasons; ``deadline`` in seconds until the machine must answer again."""
+
+    reasons: tuple[Reason, ...]
+    deadline: int
