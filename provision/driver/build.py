@@ -24,6 +24,7 @@ from provision.data.driver_packages import Flavour, known_failure, parts, upstre
 from provision.driver import pack
 from provision.driver.apt import Apt
 from provision.driver.archive import Manifest, Prebuilt, is_signed, modinfo
+from provision.driver.makelog import first_error
 from provision.driver.process import Commands, Failed
 
 TOOLS = ("apt-get", "apt-cache", "dpkg-deb", "mmdebstrap", "unshare", "chroot", "zstd")
@@ -229,19 +230,6 @@ def _why(root: Path, prebuilt: Prebuilt) -> str | None:
     row = known_failure(prebuilt.version, prebuilt.kernel)
     cause = f"\n  known: {row.why} ({row.source}). Next: {row.instead}" if row else ""
     return f"driver {prebuilt.version} does not compile on {prebuilt.kernel}: {line}{cause}"
-
-
-def first_error(log: str) -> str:
-    """The first line of a make.log that says what is wrong: the compiler's, else make's, else the last."""
-    lines = [line.strip() for line in log.splitlines() if line.strip()]
-    for pattern in (
-        r":\d+:\d+: (?:fatal )?error: |Segmentation fault|internal compiler error",
-        r"\*\*\* |ERROR: modpost",
-    ):
-        for line in lines:
-            if re.search(pattern, line):
-                return re.sub(r"^\S*/build/", "", line)
-    return lines[-1] if lines else "make.log is empty"
 
 
 def _sign(signing: Signing, root: Path, modules: Path, run: Commands) -> None:

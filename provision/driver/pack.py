@@ -118,3 +118,9 @@ def certificate_id(data: bytes) -> str:
         body = re.search(rb"-----BEGIN CERTIFICATE-----(.*?)-----END CERTIFICATE-----", data, re.DOTALL)
         data = base64.b64decode(body[1]) if body else data
     return hashlib.sha256(data).hexdigest()
+
+
+def digest(path: Path) -> str:
+    """The sha256 of a file, in hex."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

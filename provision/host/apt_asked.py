@@ -1,4 +1,4 @@
-"""What apt says about installing a driver, asked before anything is touched. Pure: the question is a snapshot request."""
+"""What apt says about installing a driver, asked before anything is touched. Pure: the question is a request."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from provision.plan import Refusal
 
 NAME = "apt-driver"
 HEADERS_FOR_ALL = (
-    'for b in /boot/vmlinuz-*; do k=${b#/boot/vmlinuz-}; [ ! -d "/lib/modules/$k" ] || set -- "$@" "linux-headers-$k"; done; '
+    "for b in /boot/vmlinuz-*; do k=${b#/boot/vmlinuz-}; "
+    '[ ! -d "/lib/modules/$k" ] || set -- "$@" "linux-headers-$k"; done; '
     '! dpkg-query -W linux-image-amd64 >/dev/null 2>&1 || set -- "$@" linux-headers-amd64'
 )
 """Headers for every installed kernel, and the package that brings them for the next one."""
@@ -18,16 +19,16 @@ HEADERS_FOR_ALL = (
 
 def pinned(version: str, flavour: Flavour) -> str:
     """Shell text that appends to ``$@`` the packages of a driver with their exact versions, as apt-get wants them."""
+    known = "apt-cache madison \"$p\" | cut -d'|' -f2 | tr -d ' '"
     escaped = version.replace(".", "[.]")
     exact = " ".join(part.package for part in parts(flavour) if part.exact)
     other = " ".join(part.package for part in parts(flavour) if not part.exact)
     optional = " ".join(part.package for part in parts(flavour) if not part.needed)
     return (
-        f"for p in {exact}; do "
-        f"v=$(apt-cache madison \"$p\" | cut -d'|' -f2 | tr -d ' ' | grep -Em1 '^([0-9]+:)?{escaped}-'); "
+        f"for p in {exact}; do v=$({known} | grep -Em1 '^([0-9]+:)?{escaped}-'); "
         f'if [ -n "$v" ]; then set -- "$@" "$p=$v"; else case " {optional} " in *" $p "*) ;; '
         f"*) printf 'kpro: no %s %s, there is: %s\\n' \"$p\" {version} "
-        "\"$(apt-cache madison \"$p\" | cut -d'|' -f2 | tr -d ' ' | sort -u | tr '\\n' ' ')\"; missing=1 ;; esac; fi; done; "
+        f"\"$({known} | sort -u | tr '\\n' ' ')\"; missing=1 ;; esac; fi; done; "
         f'set -- "$@" dkms {other}'
     )
 
@@ -48,7 +49,17 @@ def refusals(snapshot: Snapshot, version: str) -> list[Refusal]:
     """Why apt would not install the driver; empty where it would. Raises CouldNotLook when it did not answer."""
     code, output = snapshot.command(NAME)
     if code == 0:
-        return []
+        removed = re.findall(r"^Remv (\S+)", output, re.MULTILINE)
+        if not removed:
+            return []
+        return [
+            Refusal(
+                "machine.driver",
+                f"apt would remove {', '.join(removed)} to install driver {version}",
+                "what somebody installed is not removed in passing",
+                "remove them yourself, or use route='prebuilt'",
+            )
+        ]
     if code == 127:
         raise CouldNotLook("apt is not there, and route 'debian' needs it")
     found = explain(output)
@@ -91,7 +102,7 @@ def explain(output: str) -> list[tuple[str, str]]:
         causes.append(
             (
                 "versions of two archives do not fit together: " + "; ".join(skew),
-                "wait until the suite's archives agree, leave the lagging one out of apt's sources, or use route='prebuilt'",
+                "wait until the suite's archives agree, leave one out of apt's sources, or use route='prebuilt'",
             )
         )
     held = re.search(r"you have held broken packages|held packages were changed", output)

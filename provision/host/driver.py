@@ -9,20 +9,20 @@ from checks.snapshot import CouldNotLook, Snapshot
 from provision.data import driver_packages, drivers
 from provision.driver.archive import Prebuilt
 from provision.host import apt_asked, driver_seen, view
-from provision.host.driver_seen import RECEIPTS, ModuleFile
+from provision.host.driver_foreign import foreign
+from provision.host.driver_seen import ModuleFile
 from provision.host.flavour import flavour_refusals
 from provision.host.moves import Reason
 from provision.plan import Item, Plan, Refusal, Step
 from provision.spec import Driver, Machine
 
-KPRO_MODULES = "updates/kpro"
 WHERE = "machine.driver"
 
 
 @dataclass(frozen=True)
 class Install:
-    """The driver to put in place: ``kernels`` that lack it; ``archives`` (route prebuilt) one for each of them, where it
-    is not on the host already; ``signed``: the kernel takes no module without a signature."""
+    """The driver to put in place for the ``kernels`` that lack it; ``archives`` (route prebuilt) are one for each of
+    them; ``signed``: the kernel takes no module without a signature."""
 
     route: str
     version: str
@@ -96,7 +96,9 @@ def driver_plan(machine: Machine, snapshot: Snapshot, held: Sequence[Prebuilt] =
         )
         missing = tuple(kernel for kernel in case.kernels if not _in_place(case, kernel))
         if missing and not refusals:
-            refusals += _foreign(case) + _ROUTES[driver.route](case, missing)
+            refusals += foreign(driver.route, snapshot, case.modules, case.packages) + _ROUTES[driver.route](
+                case, missing
+            )
     except CouldNotLook as error:
         refusals.append(
             Refusal(
@@ -137,7 +139,7 @@ def _item(case: _Case, missing: tuple[str, ...]) -> Item:
 
 
 def _in_place(case: _Case, kernel: str) -> bool:
-    """Would modprobe find the pinned module for this kernel, put there by the pinned route, with all that belongs to it?"""
+    """Would modprobe find the pinned module for this kernel, put there by the pinned route, and is the rest whole?"""
     driver = case.driver
     found = [module for module in case.modules if module.kernel == kernel]
     if not found or any(
@@ -162,60 +164,6 @@ def _in_place(case: _Case, kernel: str) -> bool:
 
 def _release(module: ModuleFile) -> str:
     return module.vermagic.split()[0] if module.vermagic else ""
-
-
-def _foreign(case: _Case) -> list[Refusal]:
-    """What another route left: two routes on one machine end in modules and libraries of two versions."""
-    refusals = []
-    marks = [path for path in driver_seen.RUN_MARKS if case.snapshot.data("stat", path) is not None]
-    if marks:
-        refusals.append(
-            Refusal(
-                WHERE,
-                f"{marks[0]} is there: a driver was installed by NVIDIA's .run installer",
-                "its files and those of another route overwrite each other",
-                "nvidia-uninstall --silent, then run again",
-            )
-        )
-    # DKMS and Debian's packages are route debian; what lies in our own folder is route prebuilt.
-    theirs = sorted(
-        name
-        for name in case.packages
-        if name.endswith("-dkms")
-        or name.startswith(("nvidia-driver", "libcuda1", "libnvidia-ml", "linux-modules-nvidia"))
-    )
-    theirs = [name for name in theirs if "nvidia" in name or name == "libcuda1"]
-    if case.driver.route == "prebuilt" and theirs:
-        refusals.append(
-            Refusal(
-                f"{WHERE}.route",
-                "packages of another route are installed: "
-                + ", ".join(f"{name} {case.packages[name]}" for name in theirs),
-                "modprobe and the linker could take theirs instead of the prebuilt ones",
-                f"apt-get purge {' '.join(theirs)}, or set route='debian'",
-            )
-        )
-    ours = [module for module in case.modules if f"/{KPRO_MODULES}/" in module.path]
-    strange = [module for module in case.modules if module not in ours]
-    if case.driver.route == "debian" and ours:
-        refusals.append(
-            Refusal(
-                f"{WHERE}.route",
-                f"{ours[0].path} was put there by route prebuilt",
-                "modprobe could take it instead of the packaged one",
-                f"sh {RECEIPTS}/remove.sh, or set route='prebuilt'",
-            )
-        )
-    if case.driver.route == "prebuilt" and strange and not theirs and not marks:
-        refusals.append(
-            Refusal(
-                WHERE,
-                f"{strange[0].path} ({strange[0].version}) belongs to no package that kpro knows",
-                "modprobe could take it instead of the prebuilt one",
-                "remove it the way it was put there, then depmod -a",
-            )
-        )
-    return refusals
 
 
 def _does_not_build(case: _Case, kernels: Sequence[str]) -> list[Refusal]:
@@ -253,8 +201,8 @@ def _prebuilt(case: _Case, missing: Sequence[str]) -> list[Refusal]:
                 f"{WHERE}.route",
                 f"there is no prebuilt driver {case.pin} for kernel {kernel}",
                 "this route compiles nothing on the machine",
-                f"provision build-driver --driver {case.driver.version} --kernel {kernel} --flavour {case.driver.flavour}"
-                f"{_suite(case.snapshot)}",
+                f"provision build-driver --driver {case.driver.version} --kernel {kernel} "
+                f"--flavour {case.driver.flavour}{_suite(case.snapshot)}",
             )
         ]
     return refusals

@@ -1,4 +1,4 @@
-"""What is there of NVIDIA's driver on a host: module files by kernel, packages, receipts of installs, use counts. Pure."""
+"""What is there of NVIDIA's driver on a host: modules by kernel, packages, receipts of installs, use counts. Pure."""
 
 from __future__ import annotations
 
@@ -8,10 +8,7 @@ from dataclasses import dataclass
 
 from checks.snapshot import CouldNotLook, Snapshot
 from provision.driver.archive import Prebuilt, flavour_of
-
-RECEIPTS = "/var/lib/kpro/driver"
-"""One receipt for each kernel, ``<kernel>.files``: a first line ``# <route> <version> <flavour>``, then
-``<size> <path>`` for every file that was installed. It is written last."""
+from provision.driver.places import RECEIPTS
 
 PREBUILT = "/var/lib/kpro/prebuilt"
 RUN_MARKS = ("/usr/bin/nvidia-uninstall", "/usr/bin/nvidia-installer")
@@ -22,7 +19,8 @@ _MODULES = r"""cd /lib/modules 2>/dev/null || exit 0
 for k in *; do
   [ -e "$k/modules.dep" ] || [ -e "$k/modules.order" ] || continue
   printf '%s|||||\n' "$k"
-  find "$k/updates" "$k/extra" "$k/misc" "$k/weak-updates" "$k"/kernel/nvidia* "$k/kernel/drivers/video" -type f -name 'nvidia*.ko*' 2>/dev/null |
+  find "$k/updates" "$k/extra" "$k/misc" "$k/weak-updates" "$k"/kernel/nvidia* "$k/kernel/drivers/video" \
+    -type f -name 'nvidia*.ko*' 2>/dev/null |
     grep -E '/nvidia(-current|-srv|-tesla[-0-9]*)?(-open)?\.ko(\.[a-z0-9]+)?$' |
     while read -r m; do
       d=no; grep -qF "${m#*/}:" "$k/modules.dep" 2>/dev/null && d=yes
@@ -32,8 +30,8 @@ for k in *; do
 done"""
 
 _PACKAGES = (
-    r"dpkg-query -W -f '${db:Status-Abbrev}|${Package}|${Version}\n' '*nvidia*' 'libcuda*' 'cuda-drivers*' 'linux-headers-*' "
-    r"2>/dev/null || command -v dpkg-query >/dev/null"
+    r"dpkg-query -W -f '${db:Status-Abbrev}|${Package}|${Version}\n' '*nvidia*' 'libcuda*' 'cuda-drivers*' "
+    r"'linux-headers-*' 2>/dev/null || command -v dpkg-query >/dev/null"
 )
 
 _RECEIPTS = f"""cd {RECEIPTS} 2>/dev/null || exit 0
@@ -113,7 +111,7 @@ def packages(snapshot: Snapshot) -> dict[str, str]:
     return {
         name: version
         for status, name, version in _rows(snapshot, "driver-packages", 3)
-        if status[:1] in "ih" and status[1:2] != "n" and status[1:2] != "c"
+        if status[1:2] not in ("n", "c")
     }
 
 

@@ -31,7 +31,7 @@ def flavour_refusals(machine: Machine, functions: Sequence[PciFunction]) -> list
             refusals.append(
                 Refusal(
                     "machine.driver",
-                    f"{machine.driver.version} {machine.driver.flavour} is pinned, and {bdf} is of architecture {row.name}",
+                    f"{machine.driver.version} {machine.driver.flavour} is pinned, and {bdf} is {row.name}",
                     why,
                     _fitting([row for _, row in found]),
                 )
