@@ -20,10 +20,8 @@ RECEIPTS = "/var/lib/kpro/driver"
 LINKER = "/etc/ld.so.conf.d/kpro-nvidia.conf"
 NOUVEAU = "/etc/modprobe.d/kpro-nvidia.conf"
 _NO_NOUVEAU = (
-    "# Written by kpro: nouveau would take the GPUs before nvidia does.
-blacklist nouveau
-options nouveau modeset=0
-"
+    "# Written by kpro: nouveau would take the GPUs before nvidia does.\n"
+    "blacklist nouveau\noptions nouveau modeset=0\n"
 )
 
 
