@@ -43,7 +43,9 @@ class Rooted:
             done = self.sh(command, stdin or b"")
             return transport.Completed(done.returncode, done.stdout, done.stderr, True)
 
-        def put(host: Any, source: BinaryIO, path: str, *, mode: str, owner: str, progress: Any = None) -> None:
+        def put(
+            host: Any, source: BinaryIO, path: str, *, mode: str, owner: str, progress: Any = None
+        ) -> None:
             target = self.root / path.lstrip("/")
             target.write_bytes(source.read())
             target.chmod(int(mode, 8))
@@ -53,7 +55,9 @@ class Rooted:
 
     def look(self, requests: list[str]) -> snapshot.Snapshot:
         """A snapshot of the folder as a live machine."""
-        quoted = self.sh("exec sh -s -- " + " ".join(_quote(request) for request in requests), snapshot.script().encode())
+        quoted = self.sh(
+            "exec sh -s -- " + " ".join(_quote(request) for request in requests), snapshot.script().encode()
+        )
         assert quoted.returncode == 0, quoted.stderr
         return snapshot.parse(quoted.stdout)
 
