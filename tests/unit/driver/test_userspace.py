@@ -154,7 +154,8 @@ def fill(place: Overlaid, version: str = VERSION) -> None:
         f"printf '#!/bin/sh\\necho {version}\\n' >/usr/bin/nvidia-smi; chmod 755 /usr/bin/nvidia-smi"
     )
     (place.folder / "bin/ldconfig").write_text(
-        '#!/bin/sh\n[ "$1" = -n ] || exit 0\ncd "$2" && for f in *.so.*.*; do [ ! -f "$f" ] || ln -sf "$f" "${f%%.so.*}.so.1"; done\n'
+        '#!/bin/sh\n[ "$1" = -n ] || exit 0\ncd "$2" || exit 1\n'
+        'for f in *.so.*.*; do [ ! -f "$f" ] || ln -sf "$f" "${f%%.so.*}.so.1"; done\n'
     )
 
 
