@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from checks.snapshot import Snapshot
 from provision.guest.decide import container_plan
-from provision.host.decide import host_plan
+from provision.host.decide import host_plan, pending
 from provision.plan import Item, Plan, Refusal, join
 from provision.spec import Machine
 from provision.stack.decide import Shipped, stack_plan
@@ -35,10 +35,11 @@ class Wanted:
 def plan_machine(machine: Machine, wanted: Wanted, observed: Observed) -> Plan:
     """The whole chain for one machine."""
     parts = [host_plan(machine, observed.host)]
+    metal = pending(parts[0])
     for guest in machine.guests:
         if guest.name not in observed.guests:
             continue
-        parts.append(container_plan(machine, guest, observed.host))
+        parts.append(container_plan(machine, guest, observed.host, metal))
         parts.append(
             stack_plan(
                 machine,
