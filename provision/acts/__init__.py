@@ -7,7 +7,7 @@ from typing import Any
 
 from pyinfra.api.host import Host
 
-from provision.acts import container, load, release, service, stack
+from provision.acts import container, driver, load, release, service, stack
 from provision.acts.voice import Voice
 from provision.plan import Item
 
@@ -18,6 +18,7 @@ ACTS: dict[str, Act] = {
     "release.files": release.edit_files,
     "release.regenerate": release.regenerate,
     "release.online": release.online,
+    "driver.install": driver.install,
     "driver.load": load.load,
     "container.create": container.create,
     "container.configure": container.configure,
