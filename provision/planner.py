@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from checks.snapshot import Snapshot
 from provision.guest.decide import container_plan
+from provision.host import nodes, reboot, view
 from provision.host.decide import host_plan
 from provision.plan import Item, Plan, Refusal, join
 from provision.spec import Machine
@@ -32,9 +33,21 @@ class Wanted:
     uv: Shipped
 
 
+def requests(machine: Machine) -> list[str]:
+    """What the snapshot of the metal has to look at, for all areas."""
+    wanted = view.requests(machine)
+    if machine.managed:
+        wanted += [*reboot.requests(machine), *nodes.requests(machine)]
+    return list(dict.fromkeys(wanted))
+
+
 def plan_machine(machine: Machine, wanted: Wanted, observed: Observed) -> Plan:
     """The whole chain for one machine."""
-    parts = [host_plan(machine, observed.host)]
+    parts = [
+        host_plan(machine, observed.host),
+        reboot.reboot_plan(machine, observed.host),
+        nodes.nodes_plan(machine, observed.host),
+    ]
     for guest in machine.guests:
         if guest.name not in observed.guests:
             continue
