@@ -20,7 +20,7 @@ Examples:
 
 \b
 Exit codes: 0 done or in sync, 1 error, 2 usage or bad inventory, 3 refused (nothing touched),
-4 locked by another run, 10 changes pending (plan).
+4 locked by another run, 10 changes pending (plan) or a reboot pending (apply).
 """
 
 _inventory = click.argument("inventory")
@@ -82,6 +82,12 @@ def plan(
     type=click.IntRange(min=0),
     help="With several machines: stop when more than this many failed. The first must not fail. [default: 1]",
 )
+@click.option(
+    "--reboot",
+    is_flag=True,
+    help="Machines may be rebooted where that is needed, whatever the inventory says. Without it such a run does what "
+    "comes before and ends with 10.",
+)
 @_json
 def apply(
     inventory: str,
@@ -90,13 +96,14 @@ def apply(
     yes: bool,
     batch: int | None,
     max_failed: int | None,
+    reboot: bool,
     as_json: bool,
 ) -> None:
     """Shows the plan, asks, carries it out, and proves that every service generates.
 
     A second run changes nothing. INVENTORY is a file, or a bare word for inventories/<word>.py.
     """
-    sys.exit(_commands().apply(inventory, limit, phases, yes, as_json, batch, max_failed))
+    sys.exit(_commands().apply(inventory, limit, phases, yes, as_json, batch, max_failed, reboot))
 
 
 @main.command()
