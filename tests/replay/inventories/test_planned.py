@@ -35,19 +35,20 @@ class Row:
 
 
 _STACK = frozenset({8, 10})
+_NODES = frozenset({5})
 
 TABLE = (
-    Row("kpro5", "kpro5", REFUSED, ("machine.guests[0]",), _STACK, "GPUs ready, no container yet"),
+    Row("kpro5", "kpro5", REFUSED, ("machine.guests[0]",), _STACK | _NODES, "GPUs ready, no container yet"),
     Row(
         "kpro5",
         "kpro5-locked",
         REFUSED,
         ("machine.gpus[0].bdf", "machine.gpus[1].bdf", "machine.driver", "machine.guests[0]"),
-        _STACK,
+        _STACK | _NODES,
         "both GPUs on vfio-pci",
     ),
-    Row("kpro6", "kpro6", PENDING, (), _STACK, "container runs, nothing of kpro in it"),
-    Row("fleet", "fleet", PENDING, (), _STACK, "one recorded host stands for all six"),
+    Row("kpro6", "kpro6", PENDING, (), _STACK | _NODES, "container runs, nothing of kpro in it"),
+    Row("fleet", "fleet", PENDING, (), _STACK | _NODES, "one recorded host stands for all six"),
     Row("demo", "plain", PENDING, (), _STACK | {6}, "Debian with LXC and without a GPU"),
 )
 
