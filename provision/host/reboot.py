@@ -6,7 +6,6 @@ import json
 from collections.abc import Sequence
 
 from checks.snapshot import CouldNotLook, Snapshot
-from provision.data import reboot_reasons
 from provision.host.moves import Reason, Reboot
 from provision.plan import Item, Plan, Step
 from provision.spec import Machine
@@ -23,7 +22,7 @@ these. They put back what a boot moves, minors of device nodes and running conta
 
 def requests(machine: Machine) -> list[str]:
     """What the snapshot has to look at for this step."""
-    return [*reboot_reasons.REQUESTS, *(f"file:{path}" for path in (ARM, *TAKEN_BACK))]
+    return [f"file:{path}" for path in (ARM, *TAKEN_BACK)]
 
 
 def parse_permission(text: object) -> bool:
@@ -35,24 +34,15 @@ def parse_permission(text: object) -> bool:
     return text == "allowed"
 
 
-def reboot_plan(machine: Machine, snapshot: Snapshot, more: Sequence[Reason] = ()) -> Plan:
-    """One reboot for all reasons, those of other steps (``more``) first, and the confirmation that it needs.
-
-    A reason that cannot be looked at is noted and is no refusal: the proof of the metal, which comes before the
-    confirmation and the gate, meets what it would have said.
-    """
+def reboot_plan(machine: Machine, snapshot: Snapshot, reasons: Sequence[Reason]) -> Plan:
+    """One reboot for all reasons, and the confirmation that it needs."""
     if not machine.managed:
         return Plan(machine.name)
-    reasons, notes = list(more), []
-    for row in reboot_reasons.ROWS:
-        try:
-            reasons += [Reason(row.id, subject, seen) for subject, seen in row.seen(machine, snapshot)]
-        except CouldNotLook as error:
-            notes.append(f"a reason to reboot was not looked for ({row.id}): {error}")
+    notes: list[str] = []
     armed = _run_of(snapshot, ARM)
     items: list[Item] = []
     if reasons:
-        why = "; ".join(reason.seen for reason in reasons)
+        why = "; ".join(f"{reason.subject}: {reason.seen}" for reason in reasons)
         may = "" if machine.reboot == "allowed" else " (only with --reboot: the inventory does not allow it)"
         items.append(
             Item(

@@ -60,7 +60,7 @@ def desired(machine: Machine) -> DesiredService:
 @pytest.fixture
 def host() -> Seen:
     """A root shell on a host whose one A6000 is on the nvidia driver; no container yet."""
-    seen = Seen().tools(*view.TOOLS, *view.LXC_TOOLS)
+    seen = Seen().boots().tools(*view.TOOLS, *view.LXC_TOOLS)
     seen.cmd("id-u", "0\n").cmd("lxc-path", "/var/lib/lxc\n").cmd("lxc-ls", "other\n")
     seen.put("pci", "/sys/bus/pci/devices", "").gpu("0000:42:00.0")
     seen.put("file", "/proc/driver/nvidia/version", VERSION)
