@@ -93,9 +93,7 @@ def test_only_gpus_that_neither_the_inventory_nor_the_driver_has_are_kept_from_t
     seen.gpu("0000:61:00.0", driver="vfio-pci").gpu("0000:62:00.0", driver="").gpu(
         "0000:63:00.0", driver="nvidia"
     )
-    seen.put(
-        "pci", "0000:61:00.1", "vendor=0x10de\ndevice=0x1aef\nclass=0x040300\ndriver=\ngroup=1\noverride=\n"
-    )
+    seen.audio("0000:61:00.1", driver="")
     assert [str(bdf) for bdf in kept(machine, seen.snapshot)] == ["0000:61:00.0", "0000:62:00.0"]
     (item,) = nodes_plan(machine, seen.snapshot).items
     script = item.payload.files[0].data.decode()

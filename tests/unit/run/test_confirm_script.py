@@ -57,7 +57,9 @@ class Machine:
         (self.folder / "boot_id").write_text(f"{boot_id}\n")
 
     def undo(self, text: str) -> None:
-        (self.state / "undo.sh").write_text(f"{text} >>{self.folder}/undone\n")
+        (self.state / "undo.sh").write_text(
+            f"exec >>{self.folder}/undone\n[ $KPRO_RUN = $1 ] || exit 4\n{text}\n"
+        )
 
     def arm(self, boots_left: int = 2, seconds: int = 0) -> None:
         document = {"run": RUN, "boot_id": "b0", "boots_left": boots_left, "seconds": seconds}
@@ -155,7 +157,7 @@ def test_a_damaged_arm_counts_as_the_last_boot(machine: Machine) -> None:
 
 def test_it_boots_again_only_when_what_was_undone_needs_it(machine: Machine) -> None:
     machine.arm()
-    machine.undo(f'touch {machine.run}/reboot-needed; echo "$1"')
+    machine.undo('echo "$1"; (exit 10)')
     assert machine.call("late")[0] == 0
     assert machine.doubles.asked == ["systemctl reboot"]
     assert machine.armed is None, "it must not come round again after that boot"
