@@ -107,7 +107,8 @@ def carry_out(kind: str) -> Commands:
 
 def _act(session: Session, machine: Machine, item: Item) -> Callable[[State, Host], bool]:
     def act(state: State, host: Host) -> bool:
-        ticker = gevent.spawn(_tick, session, item)
+        # A reboot tells how it gets on by itself.
+        ticker = gevent.spawn(_tick, session, item) if item.kind != "reboot" else None
         try:
             session.begin(machine, item)
             acts.carry_out(host, item, Voice(session.id, session.say))
@@ -116,11 +117,14 @@ def _act(session: Session, machine: Machine, item: Item) -> Callable[[State, Hos
         except (RunError, OSError) as error:
             problem = error if isinstance(error, RunError) else ActFailed(str(error))
             session.problems.append(problem)
-            session.end(machine, item, str(problem))
             session.say(f"{host.name}: {problem}")
+            if item.kind == "reboot" and not host.connected:
+                session.lock_is_lost(machine)
+            session.end(machine, item, str(problem))
             return False
         finally:
-            ticker.kill()
+            if ticker is not None:
+                ticker.kill()
         session.end(machine, item)
         return True
 

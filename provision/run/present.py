@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from provision.plan import Plan, Step
+from provision.run.errors import EXIT_DONE, EXIT_PENDING
 
 if TYPE_CHECKING:
     from provision.run.runner import Outcome
@@ -82,7 +83,9 @@ def outcomes(results: Sequence[Outcome], *, proven: bool) -> None:
     """The last lines of a run; ``proven``: its phases include the proof that every service generates."""
     failed = [name for result in results for name in result.failed]
     changed = sum(len(result.changed) for result in results)
-    if any(result.exit_code for result in results):
+    if failed and {result.exit_code for result in results} <= {EXIT_DONE, EXIT_PENDING}:
+        _line(f"reboot pending on {', '.join(failed)}; what comes after it was not begun", fg="yellow")
+    elif any(result.exit_code for result in results):
         _line(f"FAILED on {', '.join(failed) or 'the controller'}; the reasons are above", fg="red")
     elif changed:
         _line(f"done: {changed} change(s)" + (", every service generates" if proven else ""), fg="green")
