@@ -8,7 +8,9 @@ pyinfra inventories/kpro5.py deploy.py --data phases=install,configure
 from provision import chain
 
 # install: the metal
-chain.inspect()  # 1; steps 2-5 (release, driver, reboot, device nodes) are looked at here and change nothing
+chain.inspect()  # 1; steps 2 and 3 (release, driver) are looked at here and change nothing
+chain.reboot()  # 4
+chain.device_nodes()  # 5
 
 # configure: the container and what is in it
 chain.container()  # 6

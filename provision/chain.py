@@ -10,6 +10,7 @@ from __future__ import annotations
 from pyinfra import context
 
 from provision import operations
+from provision.host.reboot import parse_permission
 from provision.plan import PHASES, Step, parse_phases
 from provision.run.errors import Refused, RunError
 from provision.run.session import Session
@@ -31,6 +32,7 @@ def inspect() -> None:
     try:
         if phases is not None:
             session.phases = parse_phases(phases)
+        parse_permission(host.data.get("reboot"))
     except ValueError as error:
         session.usage = RunError(str(error))
         session.say(f"error: {error}")
@@ -42,6 +44,20 @@ def inspect() -> None:
         # The operation below meets the same trouble and fails this host alone.
         session.say(f"{host.name}: {error}")
     operations.inspect(name="1 inspect")
+
+
+def reboot() -> None:
+    """4. The machine boots, if it has to and may. What its boot has to do for the GPUs is put there before."""
+    _carry_out(Step.DEVICE_NODES, "nodes.unit", "what every boot does for the GPUs")
+    if _wanted(Step.REBOOT):
+        operations.reboot(name="4 reboot")
+
+
+def device_nodes() -> None:
+    """5. The device nodes are there; a boot of this chain is confirmed, now that the metal is proven."""
+    _carry_out(Step.DEVICE_NODES, "nodes.make", "make them")
+    if _wanted(Step.DEVICE_NODES):
+        operations.confirm(name="5 device nodes: confirm the boot")
 
 
 def container() -> None:
@@ -75,4 +91,4 @@ def service() -> None:
         operations.prove(name="10 service: generates")
 
 
-__all__ = ["PHASES", "container", "gate", "inspect", "service", "stack"]
+__all__ = ["PHASES", "container", "device_nodes", "gate", "inspect", "reboot", "service", "stack"]

@@ -20,7 +20,7 @@ Examples:
 
 \b
 Exit codes: 0 done or in sync, 1 error, 2 usage or bad inventory, 3 refused (nothing touched),
-4 locked by another run, 10 changes pending (plan).
+4 locked by another run, 10 changes pending (plan) or a reboot pending (apply).
 """
 
 _inventory = click.argument("inventory")
@@ -82,6 +82,12 @@ def plan(
     type=click.IntRange(min=0),
     help="With several machines: stop when more than this many failed. The first must not fail. [default: 1]",
 )
+@click.option(
+    "--reboot",
+    is_flag=True,
+    help="Machines may be rebooted where that is needed, whatever the inventory says. Without it such a run does what "
+    "comes before and ends with 10.",
+)
 @_json
 def apply(
     inventory: str,
@@ -90,13 +96,14 @@ def apply(
     yes: bool,
     batch: int | None,
     max_failed: int | None,
+    reboot: bool,
     as_json: bool,
 ) -> None:
     """Shows the plan, asks, carries it out, and proves that every service generates.
 
     A second run changes nothing. INVENTORY is a file, or a bare word for inventories/<word>.py.
     """
-    sys.exit(_commands().apply(inventory, limit, phases, yes, as_json, batch, max_failed))
+    sys.exit(_commands().apply(inventory, limit, phases, yes, as_json, batch, max_failed, reboot))
 
 
 @main.command()
@@ -121,3 +128,41 @@ def demo(keep: bool, quick: bool) -> None:
     from provision.testhost import demo as demonstration
 
     sys.exit(demonstration.run(commands, keep=keep))
+
+
+@main.command("build-driver")
+@click.option(
+    "--driver", "version", required=True, metavar="V", help="The driver's version, such as 580.159.04."
+)
+@click.option("--kernel", required=True, metavar="K", help="The kernel's release on the target (uname -r).")
+@click.option(
+    "--flavour",
+    type=click.Choice(["open", "proprietary"]),
+    default="open",
+    show_default=True,
+    help="The kernel module.",
+)
+@click.option("--suite", default="bookworm", show_default=True, help="The Debian suite of the target.")
+@click.option(
+    "--sign-key", type=click.Path(path_type=Path), help="Sign the modules (passphrase: KBUILD_SIGN_PIN)."
+)
+@click.option("--sign-cert", type=click.Path(path_type=Path), help="The certificate of that key.")
+@click.option(
+    "--output", type=click.Path(path_type=Path), help="The archive. [default: the cache that plans look in]"
+)
+def build_driver(
+    version: str,
+    kernel: str,
+    flavour: str,
+    suite: str,
+    sign_key: Path | None,
+    sign_cert: Path | None,
+    output: Path | None,
+) -> None:
+    """Compiles a driver once, in a throw-away root, into an archive that hosts install in seconds.
+
+    Needs root and some minutes; a second call finds the archive. Prints its path.
+    """
+    from provision.driver import command
+
+    sys.exit(command.run(version, kernel, flavour, suite, sign_key, sign_cert, output))

@@ -23,6 +23,7 @@ from provision.acts import service as service_acts
 from provision.acts import stack as stack_acts
 from provision.acts.voice import Voice
 from provision.plan import Item
+from provision.run import rebooting
 from provision.run.errors import ActFailed, Refused, RunError
 from provision.run.session import Session
 from provision.spec import Guest, Machine
@@ -110,6 +111,8 @@ def _act(session: Session, machine: Machine, item: Item) -> Callable[[State, Hos
         try:
             session.begin(machine, item)
             acts.carry_out(host, item, Voice(session.id, session.say))
+            if item.kind == "reboot":
+                session.rebooted(machine)
         except (RunError, OSError) as error:
             problem = error if isinstance(error, RunError) else ActFailed(str(error))
             session.problems.append(problem)
@@ -130,6 +133,44 @@ def _tick(session: Session, item: Item) -> None:
     while True:
         gevent.sleep(TICK_SECONDS)
         session.say(f"{item.host}: still at it after {time.monotonic() - started:.0f} s: {item.text}")
+
+
+@operation()
+def reboot() -> Commands:
+    """Step 4: the machine boots when it has to and may; else the run ends here, after what could be done before."""
+
+    def body(session: Session, host: Host, machine: Machine) -> Commands:
+        plan = session.plan(machine)
+        if plan.refusals:
+            raise Refused(plan.refusals)
+        items = plan.of("reboot", host.name)
+        if not items:
+            host.noop("no reboot is needed")
+            return
+        if _executing(session.state):
+            session.check_against_shown(machine, plan)
+            rebooting.check(session, host, machine, items[0])
+        yield FunctionCommand(_act(session, machine, items[0]), (), {})
+
+    yield from _guarded(body)
+
+
+@operation()
+def confirm() -> Commands:
+    """Step 5, last: a boot of this chain is confirmed once nothing on the metal is left to do; red stops here, and the
+    machine takes the run back by itself."""
+
+    def body(session: Session, host: Host, machine: Machine) -> Commands:
+        plan = session.plan(machine)
+        items = plan.of("reboot.confirm", host.name)
+        if not items:
+            host.noop("no boot waits for a confirmation")
+            return
+        if _executing(session.state):
+            rebooting.prove_metal(machine, plan, host.name)
+        yield FunctionCommand(_act(session, machine, items[0]), (), {})
+
+    yield from _guarded(body)
 
 
 @operation()

@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from checks.snapshot import Snapshot
+from provision.driver.archive import Prebuilt
 from provision.guest.decide import container_plan
+from provision.host import driver, nodes, reboot, view
 from provision.host.decide import host_plan, pending
 from provision.plan import Item, Plan, Refusal, join
 from provision.spec import Machine
@@ -25,16 +27,25 @@ class Observed:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the controller brings: the services of each guest, the gate and uv."""
+    """What the controller brings: the services of each guest, the gate, uv, and the drivers that it has prebuilt."""
 
     services: Mapping[str, Sequence[DesiredService]]
     pyz: Shipped
     uv: Shipped
+    prebuilt: Sequence[Prebuilt] = ()
+
+
+def requests(machine: Machine) -> list[str]:
+    """What the snapshot of the metal has to look at, for all areas."""
+    wanted = view.requests(machine)
+    if machine.managed:
+        wanted += [*driver.requests(machine), *reboot.requests(machine), *nodes.requests(machine)]
+    return list(dict.fromkeys(wanted))
 
 
 def plan_machine(machine: Machine, wanted: Wanted, observed: Observed) -> Plan:
     """The whole chain for one machine."""
-    parts = [host_plan(machine, observed.host)]
+    parts = [host_plan(machine, observed.host, wanted.prebuilt)]
     metal = pending(parts[0])
     for guest in machine.guests:
         if guest.name not in observed.guests:

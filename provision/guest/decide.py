@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from checks.bdf import Bdf
 from checks.snapshot import CouldNotLook, Snapshot
-from provision.host import view
+from provision.host import marked, view
 from provision.plan import Item, Plan, Refusal, Step
 from provision.spec import Guest, Machine
 from provision.stack.desired import sha256
@@ -223,7 +223,7 @@ def _config(machine: Machine, guest: Guest, snapshot: Snapshot, refusals: list[R
         majors=majors,
         nodes=nodes,
         mounts=guest.mounts,
-        marked=view.is_test_host(snapshot),
+        marked=marked.is_test_host(snapshot),
     )
 
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 
 from checks.bdf import Bdf
 from checks.snapshot import CouldNotLook, Snapshot
+from provision.driver.archive import Prebuilt
 from provision.host import view
+from provision.host.driver import driver_plan
+from provision.host.moves import Reason
+from provision.host.nodes import nodes_plan
+from provision.host.reboot import reboot_plan
 from provision.host.release.decide import metal_plan
 from provision.plan import Item, Plan, Refusal, Step, join
 from provision.spec import Machine
@@ -14,13 +19,9 @@ from provision.spec import Machine
 _CHECK = "correct the inventory, or look at the machine with: lspci -Dnn -d 10de:"
 
 
-AREAS: tuple[Callable[[Machine, Snapshot], Plan], ...] = (metal_plan,)
-"""What changes the metal of a managed machine, each area with its own items of steps 2-5."""
-
-
-def host_plan(machine: Machine, snapshot: Snapshot) -> Plan:
+def host_plan(machine: Machine, snapshot: Snapshot, held: Sequence[Prebuilt] = ()) -> Plan:
     """Steps 1-5: refusals, notes and, on a managed machine, what changes the metal. A machine that is not managed is
-    only looked at: its GPUs must be ready."""
+    only looked at: its GPUs must be ready. ``held`` are the drivers that the controller has prebuilt."""
     refusals: list[Refusal] = []
     notes: list[str] = []
     for part in (_root, _tools, _gpus, _driver, _mounts):
@@ -29,12 +30,19 @@ def host_plan(machine: Machine, snapshot: Snapshot) -> Plan:
         except CouldNotLook as error:
             refusals.append(_unseen(machine, error))
     plans = [Plan(machine.name, (), tuple(refusals), tuple(notes))]
-    for area in AREAS if machine.managed else ():
+    if machine.managed:
+        reasons: tuple[Reason, ...] = ()
         try:
-            plans.append(area(machine, snapshot))
+            released, reasons = metal_plan(machine, snapshot)
+            plans.append(released)
         except CouldNotLook as error:
             if _unseen(machine, error) not in refusals:
                 plans.append(Plan(machine.name, (), (_unseen(machine, error),)))
+        plans += [
+            driver_plan(machine, snapshot, held),
+            reboot_plan(machine, snapshot, reasons),
+            nodes_plan(machine, snapshot),
+        ]
     return join(machine.name, plans)
 
 

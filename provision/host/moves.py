@@ -81,7 +81,12 @@ class Reason:
 
 @dataclass(frozen=True)
 class Reboot:
-    """A reboot with its recorded reasons; ``deadline`` in seconds until the machine must answer again."""
+    """A reboot with its recorded reasons; ``deadline`` in seconds until the machine must answer again.
+
+    Unless the controller confirms, the machine undoes the run by itself ``confirm_seconds`` after its boot, and at once
+    when it boots for the ``confirm_boots``-th time."""
 
     reasons: tuple[Reason, ...]
-    deadline: int
+    deadline: int = 900
+    confirm_seconds: int = 600
+    confirm_boots: int = 2

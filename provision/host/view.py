@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from checks.bdf import Bdf
 from checks.snapshot import CouldNotLook, Snapshot
-from provision.host import boot
+from provision.host import boot, marked
 from provision.spec import Guest, Machine
 
 GPU_CLASSES = ("0x0300", "0x0302")
@@ -71,8 +71,7 @@ def requests(machine: Machine) -> list[str]:
         "file:/proc/driver/nvidia/version",
         "glob:/proc/driver/nvidia/gpus/*/information",
         "file:/sys/module/apparmor/parameters/enabled",
-        "file:/etc/kpro/test-host",
-        "stat:/etc/kpro/test-host",
+        *marked.REQUESTS,
         "file:/proc/net/tcp",
         "file:/proc/net/tcp6",
         "cmd:uname-r:uname -r",
@@ -226,14 +225,3 @@ def guest_state(snapshot: Snapshot, guest: Guest) -> str:
     if code == 0 and output.strip() in ("RUNNING", "STOPPED"):
         return output.strip().lower()
     raise CouldNotLook(f"lxc-info -n {guest.id} ended with {code}: {output.strip()[:200]}")
-
-
-def is_test_host(snapshot: Snapshot) -> bool:
-    """Does the machine carry the mark of a test host: owned by root, 0444, one line with a uuid?"""
-    status = snapshot.data("stat", "/etc/kpro/test-host")
-    text = snapshot.text("/etc/kpro/test-host")
-    return (
-        status is not None
-        and status.split()[:3] == [b"444", b"0", b"0"]
-        and re.fullmatch(r"kpro-test-host [0-9a-f-]{36}\n?", text or "") is not None
-    )

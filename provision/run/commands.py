@@ -50,6 +50,7 @@ class Asked:
     as_json: bool
     batch: int | None
     max_failed: int | None
+    reboot: bool
 
 
 def plan(
@@ -67,9 +68,10 @@ def apply(
     as_json: bool,
     batch: int | None = None,
     max_failed: int | None = None,
+    reboot: bool = False,
 ) -> int:
     """Exit code of ``provision apply``."""
-    ask = Asked(inventory, tuple(limit), phases, yes, as_json, batch, max_failed)
+    ask = Asked(inventory, tuple(limit), phases, yes, as_json, batch, max_failed, reboot)
     return _finish(lambda: _apply(ask), "apply", as_json)
 
 
@@ -130,7 +132,11 @@ def _shown(plans: Sequence[Plan], as_json: bool) -> int:
 
 
 def _connected(
-    loaded: inventories.Inventory, limit: Sequence[str], phases: Sequence[str], reason: str
+    loaded: inventories.Inventory,
+    limit: Sequence[str],
+    phases: Sequence[str],
+    reason: str,
+    reboot: bool = False,
 ) -> Any:
     return runner.connected(
         loaded.path,
@@ -138,6 +144,7 @@ def _connected(
         phases=phases,
         reason=reason,
         say=say_on_stderr,
+        reboot=reboot,
     )
 
 
@@ -145,7 +152,7 @@ def _apply(ask: Asked) -> Answer:
     wanted = parse_phases(ask.phases)
     loaded = inventories.load(ask.inventory, ask.limit)
     reason = f"apply {ask.inventory}"
-    with _connected(loaded, ask.limit, wanted, reason) as run:
+    with _connected(loaded, ask.limit, wanted, reason, ask.reboot) as run:
         plans = run.plans()
         document: dict[str, Any] = {"machines": [plan.as_dict() for plan in plans]}
         if _shown(plans, ask.as_json) == EXIT_REFUSED:
@@ -180,7 +187,12 @@ def _in_batches(
             if name in chosen.host_names
         ]
         with runner.connected(
-            loaded.path, limit=hosts, phases=phases, reason=reason, say=say_on_stderr
+            loaded.path,
+            limit=hosts,
+            phases=phases,
+            reason=reason,
+            say=say_on_stderr,
+            reboot=ask.reboot,
         ) as run:
             run.session.was_shown([plan for plan in plans if plan.machine in names])
             outcome = run.execute(runner.Progress(run.session, say_on_stderr))

@@ -10,7 +10,7 @@ from provision.host import view
 from provision.host.observe import observe_tree
 from provision.inventory import Inventory
 from provision.plan import Plan
-from provision.planner import Observed, plan_machine, restrict
+from provision.planner import Observed, plan_machine, requests, restrict
 from provision.run.wanted import wanted_for
 from provision.stack import decide as stack
 
@@ -27,7 +27,7 @@ def plan_recorded(
     plans = []
     for machine in selection.machines:
         wanted = wanted_for(machine)
-        host = observe_tree(root, view.requests(machine))
+        host = observe_tree(root, requests(machine))
         guests = {}
         for guest in machine.guests:
             inside = root / ".kpro" / "guests" / guest.name

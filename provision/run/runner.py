@@ -129,8 +129,10 @@ def connected(
     phases: Sequence[str],
     reason: str,
     say: Callable[[str], None],
+    reboot: bool = False,
 ) -> Iterator[Run]:
-    """Connects to the machines of an inventory file; ``limit`` names the pyinfra hosts, none means all.
+    """Connects to the machines of an inventory file; ``limit`` names the pyinfra hosts, none means all;
+    ``reboot``: machines may boot even where the inventory does not allow it.
 
     Raises RunError when one cannot be reached.
     """
@@ -143,7 +145,7 @@ def connected(
         hosts = make_inventory(str(inventory), cwd=state.cwd, override_data={})
         with ctx_inventory.use(hosts):
             state.init(hosts, config, initial_limit=[hosts.get_host(name) for name in limit] or None)
-            session = Session(state, phases=phases, reason=reason, say=say)
+            session = Session(state, phases=phases, reason=reason, say=say, reboot=reboot)
             state.kpro_session = session  # type: ignore[attr-defined]
             transport.watch(state)
             _connect(state)

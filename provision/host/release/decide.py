@@ -1,4 +1,4 @@
-"""Steps 2-4 as far as the machine's state goes: files, initramfs, each GPU's switch, the load, the reboot. Pure."""
+"""Steps 2 and 3 as far as the state goes: files, initramfs, switches, the load, and reasons to reboot. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal
 
 from checks.snapshot import CouldNotLook, Snapshot
 from provision.host import boot, view
-from provision.host.moves import Edits, Load, Reason, Reboot, Regenerate, Switch
+from provision.host.moves import Edits, Load, Reason, Regenerate, Switch
 from provision.host.release import configuration, refusals
 from provision.host.release.reasons import ROWS, Look
 from provision.host.release.state import Hands, hands, moves
@@ -17,14 +17,12 @@ from provision.spec import Machine
 
 Loader = Literal["grub", "proxmox-boot-tool"] | None
 
-REBOOT_DEADLINE = 900
-"""Seconds until a server answers again; self-tests of large machines take up to ten minutes."""
 
-
-def metal_plan(machine: Machine, snapshot: Snapshot) -> Plan:
-    """What steps 2-4 have to do, or why nothing is touched. Raises CouldNotLook."""
+def metal_plan(machine: Machine, snapshot: Snapshot) -> tuple[Plan, tuple[Reason, ...]]:
+    """What steps 2 and 3 have to do, or why nothing is touched; and why it takes a reboot, if it does.
+    Raises CouldNotLook."""
     if not machine.gpus:
-        return Plan(machine.name)
+        return Plan(machine.name), ()
     seen = hands(machine, snapshot)
     look = _look(machine, snapshot)
     if look.driver is None and any(gpu.driver == "nvidia" for gpu in seen.gpus):
@@ -33,12 +31,10 @@ def metal_plan(machine: Machine, snapshot: Snapshot) -> Plan:
     items = _files(machine, snapshot, seen)
     waiting = [gpu for gpu in seen.gpus if _to_do(machine, look, seen, gpu)]
     reasons = _reasons(look, waiting)
-    if reasons:
-        items.append(_reboot(machine, reasons))
-    else:
+    if not reasons:
         items += [item for gpu in seen.gpus for item in _switch(machine, seen, gpu)]
         items += _load(machine, look, seen)
-    return Plan(machine.name, tuple(items), tuple(why_not), tuple(_notes(snapshot, seen)))
+    return Plan(machine.name, tuple(items), tuple(why_not), tuple(_notes(snapshot, seen))), reasons
 
 
 def _look(machine: Machine, snapshot: Snapshot) -> Look:
@@ -105,12 +101,6 @@ def _reasons(look: Look, waiting: Sequence[PciFunction]) -> tuple[Reason, ...]:
             if text and reason not in found:
                 found.append(reason)
     return tuple(found)
-
-
-def _reboot(machine: Machine, reasons: tuple[Reason, ...]) -> Item:
-    why = "; ".join(f"{reason.subject}: {reason.seen}" for reason in reasons)
-    move = Reboot(reasons, REBOOT_DEADLINE)
-    return _item(machine, Step.REBOOT, "reboot", machine.name, f"reboot {machine.name}: {why}", move)
 
 
 def _switch(machine: Machine, seen: Hands, gpu: PciFunction) -> list[Item]:

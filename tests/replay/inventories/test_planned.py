@@ -48,7 +48,21 @@ TABLE = (
     ),
     Row("kpro6", "kpro6", PENDING, (), _STACK, "container runs, nothing of kpro in it"),
     Row("fleet", "fleet", PENDING, (), _STACK, "one recorded host stands for all six"),
-    Row("demo", "plain", PENDING, (), _STACK | {6}, "Debian with LXC and without a GPU"),
+    Row("demo_quick", "plain", PENDING, (), _STACK | {6}, "Debian with LXC and without a GPU"),
+    Row(
+        "demo",
+        "plain",
+        REFUSED,
+        (
+            "machine.gpus[0].bdf",
+            "machine.gpus[1].bdf",
+            "machine.gpu_count",
+            "machine.driver",
+            "machine.guests[0].gpus",
+        ),
+        _STACK | {6},
+        "the same machine: its virtual host's GPUs are not there",
+    ),
 )
 
 
@@ -56,6 +70,14 @@ TABLE = (
 def demo_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the demonstration would have made: only their being there matters to a plan."""
     monkeypatch.setenv("KPRO_DEMO_DIR", str(tmp_path))
+    (tmp_path / "id").touch()
+    state = {
+        "host": "127.0.0.1",
+        "port": 40022,
+        "key": str(tmp_path / "id"),
+        "known_hosts": str(tmp_path / "id"),
+    }
+    (tmp_path / demo.HOST_FILE).write_text(json.dumps(state))
     (machine,) = load("demo", files=False, names=False).machines
     service = machine.guests[0].services[0]
     for folder, file in (

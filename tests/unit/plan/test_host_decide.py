@@ -143,20 +143,3 @@ def test_only_listening_sockets_count(host: Seen) -> None:
     )
     host.put("file", "/proc/net/tcp6", head + "   0: 00000000000000000000000000000000:0016 0:0000 0A\n")
     assert view.listeners(host.snapshot) == {8080, 22}
-
-
-@pytest.mark.parametrize(
-    ("status", "text", "is_one"),
-    [
-        ("444 0 0 50 regular file", "kpro-test-host 6f1d7a52-8a3c-4b5e-9f20-0d2f8f3b1c11\n", True),
-        ("644 0 0 50 regular file", "kpro-test-host 6f1d7a52-8a3c-4b5e-9f20-0d2f8f3b1c11\n", False),
-        ("444 1000 0 50 regular file", "kpro-test-host 6f1d7a52-8a3c-4b5e-9f20-0d2f8f3b1c11\n", False),
-        ("444 0 0 50 regular file", "test\n", False),
-        (None, None, False),
-    ],
-)
-def test_only_a_well_made_mark_makes_a_test_host(
-    host: Seen, status: str | None, text: str | None, is_one: bool
-) -> None:
-    host.put("stat", "/etc/kpro/test-host", status).put("file", "/etc/kpro/test-host", text)
-    assert view.is_test_host(host.snapshot) is is_one

@@ -1,0 +1,72 @@
+"""May this machine be rebooted now, by this run, from here?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pyinfra.api.host import Host
+
+from provision.host.moves import Reboot
+from provision.host.reboot import parse_permission
+from provision.host.reconnect import BOOT_ID
+from provision.plan import Item, Plan, Step
+from provision.run.errors import ActFailed, RebootPending, RunError
+from provision.run.session import Session
+from provision.spec import Machine
+
+
+def check(session: Session, host: Host, machine: Machine, item: Item) -> None:
+    """Raises RebootPending with the recorded reasons and the next step."""
+    wanted: Reboot = item.payload
+    reasons = [reason.seen for reason in wanted.reasons]
+    if _is_here(session, host, machine):
+        raise RebootPending(
+            machine.name,
+            reasons,
+            "kpro runs on this very machine and would end with it: run it from another machine (ssh=Ssh(…)), "
+            "or reboot this one yourself and run again",
+        )
+    if not allowed(session, host, machine):
+        raise RebootPending(
+            machine.name,
+            reasons,
+            "run again with --reboot (plain pyinfra: --data reboot=allowed), or set reboot='allowed' in the "
+            "inventory, or reboot it yourself at a better time and run again",
+        )
+
+
+def prove_metal(machine: Machine, plan: Plan, host: str) -> None:
+    """Raises ActFailed while steps 1-5 have something to say or to do: a boot is confirmed when they are green."""
+    left = [str(refusal) for refusal in plan.refusals]
+    left += [
+        item.text
+        for item in plan.items
+        if item.host == host and item.step <= Step.DEVICE_NODES and item.kind != "reboot.confirm"
+    ]
+    if left:
+        raise ActFailed(
+            f"the boot of {machine.name} is not confirmed: "
+            + "; ".join(left)
+            + ". The machine takes the run back by itself. Look at: journalctl -b -u kpro-devices -u kpro-undo"
+        )
+
+
+def allowed(session: Session, host: Host, machine: Machine) -> bool:
+    """Raises RunError when ``--data reboot=`` has another word."""
+    given = host.data.get("reboot")
+    try:
+        return session.reboot or parse_permission(given) or machine.reboot == "allowed"
+    except ValueError as error:
+        raise RunError(str(error)) from error
+
+
+def _is_here(session: Session, host: Host, machine: Machine) -> bool:
+    """The same kernel, however it is reached: loopback SSH and containers of this machine count."""
+    if host.name == "@local":
+        return True
+    try:
+        here = Path(BOOT_ID).read_text(encoding="ascii").strip()
+    except OSError:
+        return False
+    there = (session.observed(machine).host.text(BOOT_ID) or "").strip()
+    return here == there
