@@ -28,6 +28,7 @@ def inspect() -> None:
     """1. Look at the machine, show what would be done, refuse with all reasons; take the lock in execute."""
     session, host = Session.of(context.state), context.host
     phases = host.data.get("phases")
+    session.reboot = session.reboot or host.data.get("reboot") == "allowed"
     try:
         if phases is not None:
             session.phases = parse_phases(phases)
@@ -44,11 +45,44 @@ def inspect() -> None:
     operations.inspect(name="1 inspect")
 
 
+def release() -> None:
+    """2. The boot configuration lets go of the GPUs, what is made from it is made anew, GPUs leave their drivers."""
+    _carry_out(Step.RELEASE, "release.files", "clean the boot configuration")
+    _carry_out(Step.RELEASE, "release.regenerate", "initramfs and boot loader")
+    _carry_out(Step.RELEASE, "release.online", "take the GPUs from vfio-pci")
+
+
+def driver() -> None:
+    """3. The pinned driver is installed, loaded, and bound to each GPU."""
+    _carry_out(Step.DRIVER, "driver.install", "install")
+    _carry_out(Step.DRIVER, "driver.load", "load and bind")
+
+
+def reboot() -> None:
+    """4. Only with a recorded reason, and only when it is allowed; else the run ends as pending."""
+    if _wanted(Step.REBOOT):
+        operations.reboot(name="4 reboot")
+
+
+def device_nodes() -> None:
+    """5. Device nodes at every boot, before guests start; then the metal is proven."""
+    _carry_out(Step.DEVICE_NODES, "nodes.unit", "the boot unit")
+    _carry_out(Step.DEVICE_NODES, "nodes.make", "make the nodes")
+    if _wanted(Step.DEVICE_NODES):
+        operations.prove_metal(name="5 device nodes: the metal is as wanted")
+
+
 def container() -> None:
     """6. The container exists, is configured, runs."""
     _carry_out(Step.CONTAINER, "container.create", "create")
     _carry_out(Step.CONTAINER, "container.configure", "configure")
     _carry_out(Step.CONTAINER, "container.start", "start")
+
+
+def user_space() -> None:
+    """7. The driver's user space in the guest equals the machine's module to the last digit."""
+    _carry_out(Step.USER_SPACE, "userspace.host", "of the machine")
+    _carry_out(Step.USER_SPACE, "userspace.guest", "in the guest")
 
 
 def stack() -> None:
@@ -75,4 +109,16 @@ def service() -> None:
         operations.prove(name="10 service: generates")
 
 
-__all__ = ["PHASES", "container", "gate", "inspect", "service", "stack"]
+__all__ = [
+    "PHASES",
+    "container",
+    "device_nodes",
+    "driver",
+    "gate",
+    "inspect",
+    "reboot",
+    "release",
+    "service",
+    "stack",
+    "user_space",
+]

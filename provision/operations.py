@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Generator
+from contextlib import suppress
 from typing import Any
 
 import gevent
@@ -22,14 +23,16 @@ from provision import acts
 from provision.acts import service as service_acts
 from provision.acts import stack as stack_acts
 from provision.acts.voice import Voice
-from provision.plan import Item
-from provision.run.errors import ActFailed, Refused, RunError
+from provision.plan import Item, Step
+from provision.run.back import metal_items, take_back
+from provision.run.errors import ActFailed, RebootPending, Refused, RunError
 from provision.run.session import Session
 from provision.spec import Guest, Machine
 from provision.stack.desired import DesiredService
 
 Commands = Generator[FunctionCommand, None, None]
 TICK_SECONDS = 15
+METAL = (Step.RELEASE, Step.DRIVER, Step.REBOOT, Step.DEVICE_NODES)
 
 
 def _executing(state: State) -> bool:
@@ -43,6 +46,8 @@ def _fails(session: Session, host: Host, error: RunError) -> FunctionCommand:
         session.journal.write("failed", host=host.name, why=str(error))
         if error not in session.problems:
             session.problems.append(error)
+            if isinstance(error, RebootPending):
+                session.pending[host.data.machine.name] = error
             for line in str(error).splitlines():
                 session.say(f"{host.name}: {line}")
         return False
@@ -59,6 +64,8 @@ def _guarded(body: Callable[[Session, Host, Machine], Commands]) -> Commands:
     try:
         if session.usage is not None:
             raise session.usage
+        if machine.name in session.pending:
+            raise session.pending[machine.name]
         if host.name != machine.host_name and machine.host_name in failed:
             raise RunError(f"{machine.host_name}, the machine of this guest, failed: nothing is done here")
         yield from body(session, host, machine)
@@ -104,6 +111,68 @@ def carry_out(kind: str) -> Commands:
     yield from _guarded(body)
 
 
+@operation()
+def reboot() -> Commands:
+    """Step 4: a reboot that was planned, with its reasons. One that is not allowed ends the run here, as pending."""
+
+    def body(session: Session, host: Host, machine: Machine) -> Commands:
+        items = session.plan(machine).of("reboot", host.name)
+        if not items:
+            host.noop("no reboot is needed")
+            return
+        if _executing(session.state):
+            session.check_against_shown(machine, session.plan(machine))
+            if machine.reboot != "allowed" and not session.reboot:
+                why = "; ".join(item.text for item in items)
+                raise RebootPending(
+                    f"reboot pending: {why}. What comes after it was not begun. Next: reboot {machine.name} when its "
+                    "users can spare it and run again, or allow it (machine.reboot='allowed', or --reboot)"
+                )
+        for item in items:
+            yield FunctionCommand(_act(session, machine, item), (), {})
+
+    yield from _guarded(body)
+
+
+@operation()
+def prove_metal() -> Commands:
+    """After step 5: a fresh look at the machine must find nothing left to do on the metal."""
+
+    def body(session: Session, host: Host, machine: Machine) -> Commands:
+        if host.name != machine.host_name:
+            host.noop("a guest has no metal")
+            return
+        if not _executing(session.state):
+            host.noop("the metal is looked at when the run gets here")
+            return
+        if metal_items(session, machine):
+            session.new_epoch(machine)
+        plan = session.plan(machine)
+        left = [item for item in plan.items if item.host == host.name and item.step in METAL]
+        if left or plan.refusals:
+            reasons = [item.text for item in left] + [str(refusal) for refusal in plan.refusals]
+            yield FunctionCommand(_unproven(session, machine, reasons), (), {})
+            return
+        host.noop("the metal is as wanted")
+
+    yield from _guarded(body)
+
+
+def _unproven(session: Session, machine: Machine, reasons: list[str]) -> Callable[[State, Host], bool]:
+    def act(state: State, host: Host) -> bool:
+        problem = ActFailed(
+            "the steps of the metal said that all went well, and a fresh look finds left:\n"
+            + "\n".join(f"  - {reason}" for reason in reasons)
+        )
+        session.problems.append(problem)
+        session.journal.write("failed", host=host.name, why=str(problem))
+        session.say(f"{host.name}: {problem}")
+        take_back(session, machine, Step.DEVICE_NODES)
+        return False
+
+    return act
+
+
 def _act(session: Session, machine: Machine, item: Item) -> Callable[[State, Host], bool]:
     def act(state: State, host: Host) -> bool:
         ticker = gevent.spawn(_tick, session, item)
@@ -113,8 +182,12 @@ def _act(session: Session, machine: Machine, item: Item) -> Callable[[State, Hos
         except (RunError, OSError) as error:
             problem = error if isinstance(error, RunError) else ActFailed(str(error))
             session.problems.append(problem)
-            session.end(machine, item, str(problem))
             session.say(f"{host.name}: {problem}")
+            with suppress(RunError):
+                # The machine's own journal cannot be written when it is the machine that went away.
+                session.end(machine, item, str(problem))
+            if item.host == machine.host_name:
+                take_back(session, machine, item.step)
             return False
         finally:
             ticker.kill()

@@ -4,7 +4,8 @@ RunError                 something went wrong, exit 1
 |-- Refused              nothing was touched, exit 3; carries every reason
 |-- Locked               another run holds the machine, exit 4; carries its owner
 |-- HostChanged          the machine is no longer as it was when the plan was shown
-`-- ActFailed            a change did not succeed
+|-- ActFailed            a change did not succeed
+`-- RebootPending        what was done needs a reboot that is not allowed, exit 10
 """
 
 from __future__ import annotations
@@ -42,3 +43,7 @@ class HostChanged(RunError):
 
 class ActFailed(RunError):
     pass
+
+
+class RebootPending(RunError):
+    exit_code = EXIT_PENDING
