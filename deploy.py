@@ -3,6 +3,7 @@
 pyinfra inventories/kpro5.py deploy.py                       shows the plan, asks, does it
 pyinfra inventories/kpro5.py deploy.py --dry                 shows the plan
 pyinfra inventories/kpro5.py deploy.py --data phases=install,configure
+pyinfra inventories/kpro5.py deploy.py --data reboot=allowed  reboots where that is needed
 """
 
 from provision import chain

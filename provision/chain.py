@@ -29,6 +29,7 @@ def inspect() -> None:
     """1. Look at the machine, show what would be done, refuse with all reasons; take the lock in execute."""
     session, host = Session.of(context.state), context.host
     phases = host.data.get("phases")
+    session.reboot = session.reboot or host.data.get("reboot") == "allowed"
     try:
         if phases is not None:
             session.phases = parse_phases(phases)
@@ -67,9 +68,10 @@ def reboot() -> None:
 
 
 def device_nodes() -> None:
-    """5. The device nodes are there; a boot of this chain is confirmed, now that the metal is proven."""
+    """5. The device nodes are there; the metal is proven, and a boot of this chain confirmed."""
     _carry_out(Step.DEVICE_NODES, "nodes.make", "make them")
     if _wanted(Step.DEVICE_NODES):
+        operations.prove_metal(name="5 device nodes: the metal is as wanted")
         operations.confirm(name="5 device nodes: confirm the boot")
 
 

@@ -1,4 +1,4 @@
-"""A virtual host to run the whole chain against: its inventory, the real programs, and looks without any code of ours."""
+"""A virtual host to run the whole chain against: its inventory, the real programs, looks without our own code."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class Metal(Operator):
             f"echo {bdf} $(basename $(readlink /sys/bus/pci/devices/{bdf}/driver) 2>/dev/null);"
             for bdf in FUNCTIONS
         )
-        return {line.split()[0]: (line.split() + [""])[1] for line in self.sh(script).splitlines()}
+        return {line.split()[0]: [*line.split(), ""][1] for line in self.sh(script).splitlines()}
 
     def overrides(self) -> set[str]:
         return set(self.sh("cat /sys/bus/pci/devices/0000:0[12]:00.*/driver_override").split())
