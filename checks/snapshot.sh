@@ -1,8 +1,8 @@
 # The snapshot: one fused look at a machine, in one round trip, changing nothing.
 #
 # usage: sh snapshot.sh REQUEST...     with ROOT="" for a live machine or ROOT=<recorded tree>
-# Requests: file:PATH  glob:PATTERN  names:PATTERN  sha:PATH  stat:PATH  link:PATH  dir:PATH  tool:NAME
-#           cmd:NAME:COMMAND  pci:
+# Requests: file:PATH  glob:PATTERN  with:REGEX:PATTERN (files that hold it)  names:PATTERN (of what is there)
+#           sha:PATH  stat:PATH  link:PATH  dir:PATH  tool:NAME  cmd:NAME:COMMAND  pci:
 # Prints sections and at last "E count". A section is one of
 #   T kind path             there; its text follows, one line after a "|" for each of its lines
 #   S kind path base64      there; bytes that are no plain text
@@ -113,6 +113,16 @@ glob() { # every file, and the word "link" for one that is a symbolic link
     file "${match#"$ROOT"}"
     [ ! -L "$match" ] || text linked "${match#"$ROOT"}" link
   done
+}
+
+with() { # a fork for all of them: nothing is sent of files that do not matter
+  found=$(grep -slE -- "$1" "$ROOT"$2)
+  set -f
+  kept=$IFS
+  IFS=$newline
+  for match in $found; do file "${match#"$ROOT"}"; done
+  IFS=$kept
+  set +f
 }
 
 names() {
@@ -233,6 +243,7 @@ for request in "$@"; do
     link) link "$what" ;;
     dir) folder "$what" ;;
     glob) glob "$what" ;;
+    with) with "${what%%:*}" "${what#*:}" ;;
     names) names "$what" ;;
     tool) tool "$what" ;;
     cmd) cmd "${what%%:*}" "${what#*:}" ;;

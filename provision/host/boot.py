@@ -34,7 +34,8 @@ _KERNEL_LOG = r"dmesg 2>&1 | grep -E '^dmesg: |NVRM: Xid .*[ ,]154,' | tail -n 5
 
 REQUESTS = [
     *(f"glob:{folder}/*.conf" for folder in (*_MODPROBE, *_LISTS)),
-    *(f"glob:{folder}/*.rules" for folder in _RULES),
+    *(f"glob:{folder}/*.rules" for folder in _RULES[:-1]),
+    f"with:vfio|pci-stub|driver_override:{_RULES[-1]}/*.rules",
     "file:/etc/modules",
     "file:/etc/initramfs-tools/modules",
     "glob:/etc/initramfs-tools/hooks/*",
@@ -200,6 +201,9 @@ def modprobe_files(snapshot: Snapshot) -> dict[str, str]:
 
 def module_lists(snapshot: Snapshot) -> dict[str, str]:
     found = files_of(snapshot, _LISTS, ".conf")
+    if is_link(snapshot, "/etc/modules-load.d/modules.conf"):
+        # Debian's link to /etc/modules, which is read below.
+        found.pop("/etc/modules-load.d/modules.conf", None)
     for path in ("/etc/modules", "/etc/initramfs-tools/modules"):
         text = text_of(snapshot, path)
         if text is not None:

@@ -17,13 +17,12 @@ from provision.host import view
 from provision.host.observe import observe
 from provision.host.reboot import FOLLOWS_A_BOOT
 from provision.plan import PHASES, Item, Plan
-from provision.planner import Observed, Wanted, plan_machine, requests, restrict
+from provision.planner import Observed, Wanted, guest_requests, plan_machine, requests, restrict
 from provision.run import host_journal, lock
 from provision.run.errors import EXIT_DONE, EXIT_ERROR, HostChanged, RunError
 from provision.run.journal import Journal, new_run_id
 from provision.run.wanted import wanted_for
 from provision.spec import Machine
-from provision.stack import decide as stack
 
 
 def say_on_stderr(text: str) -> None:
@@ -118,7 +117,9 @@ class Session:
             except CouldNotLook:
                 running = False
             guests[guest.name] = (
-                observe(self.host(name), stack.requests(wanted.services[guest.name])) if running else None
+                observe(self.host(name), guest_requests(machine, guest, wanted.services[guest.name]))
+                if running
+                else None
             )
         return Observed(host, guests)
 

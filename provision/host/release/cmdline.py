@@ -38,7 +38,7 @@ def _end_of_word(text: str, at: int) -> int:
             quote = "" if character == quote else quote
         elif character in "\"'":
             quote = character
-        elif character in " \t\n;&#":
+        elif character in " \t\n;&":
             break
         at += 1
     return min(at, len(text))
@@ -86,7 +86,7 @@ def _cleaned(line: str, target: Target) -> str:
     for start, end, new in reversed(gone):
         if not new and line[end : end + 1] in (" ", "\t"):
             end += 1
-        elif not new and start and line[start - 1] in " \t":
+        elif not new and start and line[start - 1] in " \t" and line[start - 2 : start - 1] != "\\":
             start -= 1
         line = line[:start] + new + line[end:]
     return line

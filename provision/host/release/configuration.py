@@ -109,10 +109,7 @@ def _own(
     """kpro's own files, where they are not yet as they are to be."""
     wanted: dict[str, tuple[str, str]] = {}
     blocked = any(
-        line.split()[:2] == ["blacklist", "nouveau"]
-        for place in all_places
-        if place.find is modprobe.find
-        for _, _, line in modprobe.logical_lines(place.text)
+        modprobe.keeps_away("nouveau", place.text) for place in all_places if place.find is modprobe.find
     )
     present = {
         path: boot.text_of(snapshot, path) if ("file", path) in snapshot.sections else None for path in OWN
@@ -143,18 +140,22 @@ def _driver_file(keeping: bool) -> str:
     if keeping:
         lines += [
             "# Some GPUs stay with virtual machines: kpro-devices.service sets them aside, then loads nvidia itself.",
-            "blacklist nvidia",
+            *(f"blacklist {name}" for name in ("nvidia", "nvidia-current", "nvidia-current-open")),
         ]
     return "\n".join(lines) + "\n"
 
 
 def _losing(all_places: Sequence[Place], target: Target, kept: Sequence[PciFunction]) -> set[Bdf]:
-    """The kept functions that a place binds which also binds the target, and therefore is cleaned."""
+    """The kept functions that a place binds now and no longer once it is cleaned."""
     lost = set()
     for place in all_places:
-        for holder in place.holders if place.clean else ():
-            if any(holder.holds(function) for function in target.functions):
-                lost |= {function.bdf for function in kept if holder.holds(function)}
+        left = place.find(place.path, place.clean(place.text, target)) if place.clean else place.holders
+        lost |= {
+            function.bdf
+            for function in kept
+            if any(holder.holds(function) for holder in place.holders)
+            and not any(holder.holds(function) for holder in left)
+        }
     return lost
 
 

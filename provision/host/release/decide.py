@@ -64,10 +64,12 @@ def _files(machine: Machine, snapshot: Snapshot, seen: Hands) -> list[Item]:
     pending = snapshot.file(boot.REGENERATE) is not None
     if edits or pending:
         kernels = boot.kernels(snapshot)
+        if not kernels:
+            raise CouldNotLook(
+                "/boot has no kernel with modules in /lib/modules, whose initramfs is to be made anew"
+            )
         loader = _loader(snapshot, pending, [edit.path for edit in edits])
-        text = f"make the initramfs of {', '.join(kernels) or 'no kernel'} anew" + (
-            f" and run {loader}" if loader else ""
-        )
+        text = f"make the initramfs of {', '.join(kernels)} anew" + (f" and run {loader}" if loader else "")
         move = Regenerate(kernels, loader)
         items.append(
             _item(machine, Step.RELEASE, "release.regenerate", "initramfs and boot loader", text, move)

@@ -64,6 +64,16 @@ def find(path: str, text: str) -> tuple[Holder, ...]:
     return tuple(found)
 
 
+def keeps_away(name: str, text: str) -> bool:
+    """Is this module kept from being loaded by itself?"""
+    words = [line.split() for _, _, line in logical_lines(text) if not line.startswith("#")]
+    return any(
+        ["blacklist", name] == line[:2]
+        or (["install", name] == line[:2] and _NEVER.match(" ".join(line[2:])))
+        for line in words
+    )
+
+
 def clean(text: str, target: Target) -> str:
     """The same text without what concerns the target; a line that goes stays as a comment."""
     return "".join(_cleaned(raw, line, target) for _, raw, line in logical_lines(text))

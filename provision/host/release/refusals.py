@@ -35,7 +35,8 @@ def all_of(snapshot: Snapshot, seen: Hands, look: Look) -> Iterator[Refusal]:
 
 def _in_use(seen: Hands, look: Look, gpu: PciFunction) -> Iterator[Refusal]:
     """A virtual machine has the IOMMU group of its GPU open: /dev/vfio/GROUP, or /dev/vfio/devices/vfioN."""
-    nodes = {f"/dev/vfio/{function.group}" for function in seen.of(gpu) if function.group}
+    groups = {function.group for function in seen.of(gpu) if function.group}
+    nodes = {f"/dev/vfio/{prefix}{group}" for group in groups for prefix in ("", "noiommu-")}
     nodes |= {f"/dev/vfio/devices/{function.vfio_dev}" for function in seen.of(gpu) if function.vfio_dev}
     users = [opener for opener in look.openers if opener.target in nodes]
     if users:

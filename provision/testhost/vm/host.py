@@ -154,7 +154,7 @@ class VirtualHost:
         while (passed := time.monotonic() - started) < BOOT_SECONDS:
             if self._machine is None or self._machine.poll() is not None:
                 raise TestHostError(f"QEMU ended: {(self.folder / 'qemu.log').read_text()[-2000:]}")
-            if marks and marks[0] in self.serial.read_text(errors="replace"):
+            if marks and marks[0] in self._console():
                 self._say(f"booting: {marks.pop(0).strip()} ({passed:.0f} s)")
             elif time.monotonic() - told > _TELL_EVERY:
                 self._say(f"booting ({passed:.0f} s)")
@@ -165,10 +165,17 @@ class VirtualHost:
                         self._say(f"the test host is up ({time.monotonic() - started:.0f} s)")
                         return
             time.sleep(0.5)
-        last = self.serial.read_text(errors="replace")[-1500:]
+        last = self._console()[-1500:]
         raise TestHostError(
             f"the test host did not let us in within {BOOT_SECONDS} s; its console ends with:\n{last}"
         )
+
+    def _console(self) -> str:
+        """What the machine has said on its serial port; QEMU makes the file a moment after it starts."""
+        try:
+            return self.serial.read_text(errors="replace")
+        except FileNotFoundError:
+            return ""
 
     def ssh(
         self, command_line: str, *, stdin: bytes = b"", timeout: float = 120, check: bool = True

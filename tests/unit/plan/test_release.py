@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from checks.bdf import Bdf
-from provision.host import view
 from provision.host.decide import host_plan
 from provision.host.moves import Edits, Function, Load, Reboot, Regenerate, Switch
 from provision.plan import Item, Plan, Step
@@ -18,10 +17,8 @@ OPENER = "4321\t/dev/vfio/1\t/usr/bin/qemu-system-x86_64 -name work\n"
 
 
 @pytest.fixture
-def host() -> Seen:
-    seen = Seen().boots().tools(*view.TOOLS).cmd("id-u", "0\n")
-    seen.put("pci", "/sys/bus/pci/devices", "").put("file", "/proc/devices", "Character devices:\n")
-    return pile.piled(seen)
+def host(piled: Seen) -> Seen:
+    return piled
 
 
 def plan(host: Seen, machine: Machine | None = None) -> Plan:
