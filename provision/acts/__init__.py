@@ -7,7 +7,18 @@ from typing import Any
 
 from pyinfra.api.host import Host
 
-from provision.acts import container, driver, load, release, service, stack, userspace
+from provision.acts import (
+    confirm,
+    container,
+    driver,
+    load,
+    nodes,
+    reboot,
+    release,
+    service,
+    stack,
+    userspace,
+)
 from provision.acts.voice import Voice
 from provision.plan import Item
 
@@ -20,6 +31,10 @@ ACTS: dict[str, Act] = {
     "release.online": release.online,
     "driver.install": driver.install,
     "driver.load": load.load,
+    "reboot": reboot.reboot,
+    "reboot.confirm": confirm.confirm,
+    "nodes.unit": nodes.unit,
+    "nodes.make": nodes.make,
     "container.create": container.create,
     "container.configure": container.configure,
     "container.start": container.start,

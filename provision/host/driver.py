@@ -12,7 +12,6 @@ from provision.host import apt_asked, driver_seen, view
 from provision.host.driver_foreign import foreign
 from provision.host.driver_seen import ModuleFile
 from provision.host.flavour import flavour_refusals
-from provision.host.moves import Reason
 from provision.plan import Item, Plan, Refusal, Step
 from provision.spec import Driver, Machine
 
@@ -232,21 +231,3 @@ _ROUTES: dict[str, Callable[[_Case, Sequence[str]], list[Refusal]]] = {
     "prebuilt": _prebuilt,
 }
 """The routes that kpro installs by: each says what speaks against an install for the kernels that lack the driver."""
-
-
-def reboot_reasons(machine: Machine, snapshot: Snapshot) -> tuple[Reason, ...]:
-    """A module of another version or flavour that is loaded and held cannot be replaced while the machine runs."""
-    if machine.driver is None or not machine.managed:
-        return ()
-    loaded = view.driver(snapshot)
-    held = driver_seen.in_use(snapshot)
-    if loaded in (None, (machine.driver.version, machine.driver.flavour)) or not held:
-        return ()
-    assert loaded is not None
-    return (
-        Reason(
-            "driver-in-use",
-            machine.host_name,
-            f"the loaded module is {loaded[0]} ({loaded[1]}) and is in use: {', '.join(held)}",
-        ),
-    )
