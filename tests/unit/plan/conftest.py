@@ -47,7 +47,7 @@ def machine(files: Path) -> Machine:
         name="box",
         gpus=[Gpu(bdf="42:00.0", model="RTX A6000")],
         gpu_count=1,
-        driver=Driver(version="580.159.04", flavour="open"),
+        driver=Driver(version="580.159.04", flavour="open", route="prebuilt"),
         guests=[Guest(name="llm", backend="lxc", id="c1", gpus=["42:00.0"], services=[service])],
     )
 
@@ -59,7 +59,7 @@ def desired(machine: Machine) -> DesiredService:
 
 
 @pytest.fixture
-def host() -> Seen:
+def host(machine: Machine) -> Seen:
     """A root shell on a host whose one A6000 is on the nvidia driver; no container yet."""
     seen = Seen().boots().tools(*view.TOOLS, *view.LXC_TOOLS)
     seen.cmd("id-u", "0\n").cmd("lxc-path", "/var/lib/lxc\n").cmd("lxc-ls", "other\n")
@@ -81,7 +81,7 @@ def host() -> Seen:
     ):
         seen.put("file", path, None)
     seen.put("file", "/etc/kpro/test-host", None).put("stat", "/etc/kpro/test-host", None)
-    return seen
+    return seen.driver("580.159.04").served(machine)
 
 
 @pytest.fixture
