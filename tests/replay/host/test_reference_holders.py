@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from checks.bdf import Bdf
-from provision.host.release.decide import metal_plan
 from provision.host.moves import Edits, Switch
 from provision.host.release import cmdline, foreign, lists, modprobe, udev
+from provision.host.release.decide import metal_plan
 from provision.host.release.reasons import ROWS, Look
 from provision.host.release.target import Holder, Target
 from provision.host.view import PciFunction
