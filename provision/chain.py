@@ -29,6 +29,7 @@ def inspect() -> None:
     """1. Look at the machine, show what would be done, refuse with all reasons; take the lock in execute."""
     session, host = Session.of(context.state), context.host
     phases = host.data.get("phases")
+    session.reboot = session.reboot or host.data.get("reboot") == "allowed"
     try:
         if phases is not None:
             session.phases = parse_phases(phases)
@@ -46,6 +47,19 @@ def inspect() -> None:
     operations.inspect(name="1 inspect")
 
 
+def release() -> None:
+    """2. The boot configuration lets go of the GPUs, what is made from it is made anew, GPUs leave their drivers."""
+    _carry_out(Step.RELEASE, "release.files", "clean the boot configuration")
+    _carry_out(Step.RELEASE, "release.regenerate", "initramfs and boot loader")
+    _carry_out(Step.RELEASE, "release.online", "take the GPUs from vfio-pci")
+
+
+def driver() -> None:
+    """3. The pinned driver is installed, loaded, and bound to each GPU."""
+    _carry_out(Step.DRIVER, "driver.install", "install")
+    _carry_out(Step.DRIVER, "driver.load", "load and bind")
+
+
 def reboot() -> None:
     """4. The machine boots, if it has to and may. What its boot has to do for the GPUs is put there before."""
     _carry_out(Step.DEVICE_NODES, "nodes.unit", "what every boot does for the GPUs")
@@ -54,9 +68,10 @@ def reboot() -> None:
 
 
 def device_nodes() -> None:
-    """5. The device nodes are there; a boot of this chain is confirmed, now that the metal is proven."""
+    """5. The device nodes are there; the metal is proven, and a boot of this chain confirmed."""
     _carry_out(Step.DEVICE_NODES, "nodes.make", "make them")
     if _wanted(Step.DEVICE_NODES):
+        operations.prove_metal(name="5 device nodes: the metal is as wanted")
         operations.confirm(name="5 device nodes: confirm the boot")
 
 
@@ -65,6 +80,12 @@ def container() -> None:
     _carry_out(Step.CONTAINER, "container.create", "create")
     _carry_out(Step.CONTAINER, "container.configure", "configure")
     _carry_out(Step.CONTAINER, "container.start", "start")
+
+
+def user_space() -> None:
+    """7. The driver's user space in the guest equals the machine's module to the last digit."""
+    _carry_out(Step.USER_SPACE, "userspace.host", "of the machine")
+    _carry_out(Step.USER_SPACE, "userspace.guest", "in the guest")
 
 
 def stack() -> None:
@@ -91,4 +112,16 @@ def service() -> None:
         operations.prove(name="10 service: generates")
 
 
-__all__ = ["PHASES", "container", "device_nodes", "gate", "inspect", "reboot", "service", "stack"]
+__all__ = [
+    "PHASES",
+    "container",
+    "device_nodes",
+    "driver",
+    "gate",
+    "inspect",
+    "reboot",
+    "release",
+    "service",
+    "stack",
+    "user_space",
+]

@@ -15,12 +15,13 @@ Examples:
   provision plan kpro5                     what would be done to the machines of inventories/kpro5.py
   provision apply kpro5                    shows the plan, asks, does it
   provision apply kpro5 --limit llm        only the guest llm
+  provision rollback kpro5                 the machines as they were before kpro
   provision runs                           what was run from here, and how it ended
   provision demo                           the whole chain on this machine, in a throw-away container
 
 \b
 Exit codes: 0 done or in sync, 1 error, 2 usage or bad inventory, 3 refused (nothing touched),
-4 locked by another run, 10 changes pending (plan) or a reboot pending (apply).
+4 locked by another run, 10 changes pending (plan) or a reboot pending (apply, rollback).
 """
 
 _inventory = click.argument("inventory")
@@ -29,6 +30,9 @@ _limit = click.option(
 )
 _phases = click.option(
     "--phases", metavar="P,…", help="Only install, configure and/or activate. [default: all three]"
+)
+_reboot = click.option(
+    "--reboot", is_flag=True, help="Reboot where that is needed, also where the inventory does not allow it."
 )
 _json = click.option("--json", "as_json", is_flag=True, help="Print JSON (schema provision/1) on stdout.")
 
@@ -82,12 +86,7 @@ def plan(
     type=click.IntRange(min=0),
     help="With several machines: stop when more than this many failed. The first must not fail. [default: 1]",
 )
-@click.option(
-    "--reboot",
-    is_flag=True,
-    help="Machines may be rebooted where that is needed, whatever the inventory says. Without it such a run does what "
-    "comes before and ends with 10.",
-)
+@_reboot
 @_json
 def apply(
     inventory: str,
@@ -104,6 +103,24 @@ def apply(
     A second run changes nothing. INVENTORY is a file, or a bare word for inventories/<word>.py.
     """
     sys.exit(_commands().apply(inventory, limit, phases, yes, as_json, batch, max_failed, reboot))
+
+
+@main.command()
+@_inventory
+@_limit
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@_reboot
+@_json
+def rollback(inventory: str, limit: tuple[str, ...], yes: bool, reboot: bool, as_json: bool) -> None:
+    """Puts back what kpro changed on the machines: files as they were, GPUs on their former drivers.
+
+    Containers are stopped and kept. Shows what would be put back, asks, does it, looks again. Twice is harmless.
+    The same without a controller, on the machine: /var/lib/kpro/undo.sh
+    """
+    _commands()
+    from provision.run import rollback as back
+
+    sys.exit(back.rollback(inventory, limit, yes, as_json, reboot))
 
 
 @main.command()

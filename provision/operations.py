@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Generator
+from contextlib import suppress
 from typing import Any
 
 import gevent
@@ -22,15 +23,17 @@ from provision import acts
 from provision.acts import service as service_acts
 from provision.acts import stack as stack_acts
 from provision.acts.voice import Voice
-from provision.plan import Item
+from provision.plan import Item, Step
 from provision.run import rebooting
-from provision.run.errors import ActFailed, Refused, RunError
+from provision.run.back import metal_items, take_back
+from provision.run.errors import ActFailed, RebootPending, Refused, RunError
 from provision.run.session import Session
 from provision.spec import Guest, Machine
 from provision.stack.desired import DesiredService
 
 Commands = Generator[FunctionCommand, None, None]
 TICK_SECONDS = 15
+METAL = (Step.RELEASE, Step.DRIVER, Step.REBOOT, Step.DEVICE_NODES)
 
 
 def _executing(state: State) -> bool:
@@ -44,6 +47,8 @@ def _fails(session: Session, host: Host, error: RunError) -> FunctionCommand:
         session.journal.write("failed", host=host.name, why=str(error))
         if error not in session.problems:
             session.problems.append(error)
+            if isinstance(error, RebootPending):
+                session.pending[host.data.machine.name] = error
             for line in str(error).splitlines():
                 session.say(f"{host.name}: {line}")
         return False
@@ -60,6 +65,8 @@ def _guarded(body: Callable[[Session, Host, Machine], Commands]) -> Commands:
     try:
         if session.usage is not None:
             raise session.usage
+        if machine.name in session.pending:
+            raise session.pending[machine.name]
         if host.name != machine.host_name and machine.host_name in failed:
             raise RunError(f"{machine.host_name}, the machine of this guest, failed: nothing is done here")
         yield from body(session, host, machine)
@@ -105,9 +112,53 @@ def carry_out(kind: str) -> Commands:
     yield from _guarded(body)
 
 
+@operation()
+def prove_metal() -> Commands:
+    """After step 5: a fresh look at the machine must find nothing left to do on the metal."""
+
+    def body(session: Session, host: Host, machine: Machine) -> Commands:
+        if host.name != machine.host_name:
+            host.noop("a guest has no metal")
+            return
+        if not _executing(session.state):
+            host.noop("the metal is looked at when the run gets here")
+            return
+        if metal_items(session, machine):
+            session.new_epoch(machine)
+        plan = session.plan(machine)
+        left = [
+            item
+            for item in plan.items
+            if item.host == host.name and item.step in METAL and item.kind != "reboot.confirm"
+        ]
+        if left or plan.refusals:
+            reasons = [item.text for item in left] + [str(refusal) for refusal in plan.refusals]
+            yield FunctionCommand(_unproven(session, machine, reasons), (), {})
+            return
+        host.noop("the metal is as wanted")
+
+    yield from _guarded(body)
+
+
+def _unproven(session: Session, machine: Machine, reasons: list[str]) -> Callable[[State, Host], bool]:
+    def act(state: State, host: Host) -> bool:
+        problem = ActFailed(
+            "the steps of the metal said that all went well, and a fresh look finds left:\n"
+            + "\n".join(f"  - {reason}" for reason in reasons)
+        )
+        session.problems.append(problem)
+        session.journal.write("failed", host=host.name, why=str(problem))
+        session.say(f"{host.name}: {problem}")
+        take_back(session, machine, Step.DEVICE_NODES)
+        return False
+
+    return act
+
+
 def _act(session: Session, machine: Machine, item: Item) -> Callable[[State, Host], bool]:
     def act(state: State, host: Host) -> bool:
-        ticker = gevent.spawn(_tick, session, item)
+        # A reboot tells how it gets on by itself.
+        ticker = gevent.spawn(_tick, session, item) if item.kind != "reboot" else None
         try:
             session.begin(machine, item)
             acts.carry_out(host, item, Voice(session.id, session.say))
@@ -116,11 +167,18 @@ def _act(session: Session, machine: Machine, item: Item) -> Callable[[State, Hos
         except (RunError, OSError) as error:
             problem = error if isinstance(error, RunError) else ActFailed(str(error))
             session.problems.append(problem)
-            session.end(machine, item, str(problem))
             session.say(f"{host.name}: {problem}")
+            if item.kind == "reboot" and not host.connected:
+                session.lock_is_lost(machine)
+            with suppress(RunError):
+                # The machine's own journal cannot be written when it is the machine that went away.
+                session.end(machine, item, str(problem))
+            if item.host == machine.host_name:
+                take_back(session, machine, item.step)
             return False
         finally:
-            ticker.kill()
+            if ticker is not None:
+                ticker.kill()
         session.end(machine, item)
         return True
 
@@ -157,8 +215,8 @@ def reboot() -> Commands:
 
 @operation()
 def confirm() -> Commands:
-    """Step 5, last: a boot of this chain is confirmed once nothing on the metal is left to do; red stops here, and the
-    machine takes the run back by itself."""
+    """Step 5, last: a boot of this chain is confirmed, now that the metal is proven. One that is not confirmed is taken
+    back by the machine itself."""
 
     def body(session: Session, host: Host, machine: Machine) -> Commands:
         plan = session.plan(machine)
@@ -166,8 +224,6 @@ def confirm() -> Commands:
         if not items:
             host.noop("no boot waits for a confirmation")
             return
-        if _executing(session.state):
-            rebooting.prove_metal(machine, plan, host.name)
         yield FunctionCommand(_act(session, machine, items[0]), (), {})
 
     yield from _guarded(body)

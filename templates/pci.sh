@@ -5,15 +5,6 @@ now() { # BDF: its driver, or nothing
   d=$(readlink "$pci/devices/$1/driver") && printf '%s' "${d##*/}"
 }
 
-override() { # BDF: its driver_override, or nothing
-  d=$(cat "$pci/devices/$1/driver_override" 2>/dev/null)
-  [ "$d" = "(null)" ] || printf '%s' "$d"
-}
-
-set_override() { # BDF DRIVER: "" clears it (a newline does)
-  [ "$(override "$1")" = "$2" ] || printf '%s\n' "$2" >"$pci/devices/$1/driver_override"
-}
-
 # A write to sysfs, or a modprobe, can block for ever, and a signal makes it unkillable. So it gets a process and a session
 # of its own, without our locks, and only its result is waited for.
 apart() { # SECONDS COMMAND...: what it said and its exit status; 124 when it is still at it
@@ -29,10 +20,21 @@ apart() { # SECONDS COMMAND...: what it said and its exit status; 124 when it is
   return "$status"
 }
 
+# While an unbind waits for a user, the kernel holds the device's lock: even reading its override would wait with it.
+override() { # BDF: its driver_override, or nothing; 124 when the device is locked
+  d=$(apart 3 cat "$pci/devices/$1/driver_override") || return $?
+  [ "$d" = "(null)" ] || printf '%s' "$d"
+}
+
+set_override() { # BDF DRIVER: "" clears it (a newline does)
+  apart 5 sh -c 'printf "%s\n" "$2" >"$1"' sh "$pci/devices/$1/driver_override" "$2"
+}
+
+# The kernel takes the driver's link away first and asks the driver after that: only the end of the write tells.
 unbind() { # BDF SECONDS: 0 when it has no driver any more
   [ -n "$(now "$1")" ] || return 0
   apart "$2" sh -c 'printf %s "$1" >"$2"' sh "$1" "$pci/devices/$1/driver/unbind"
-  [ -z "$(now "$1")" ]
+  [ $? != 124 ] && [ -z "$(now "$1")" ]
 }
 
 # The override outranks every id that a driver was told to take, dynamic ones of an earlier VM start included. Left behind
@@ -54,6 +56,8 @@ who() { # stdin: /proc/PID/fd/N FILE lines -> "pid PID COMMAND has FILE open"
     pid=${link#/proc/}; pid=${pid%%/*}
     [ "$pid" != $$ ] || continue
     command=$(tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null | cut -d' ' -f1-5 | cut -c1-100)
+    command=${command% }
+    case $file in anon_inode:*) file='a VFIO device (which one cannot be told)' ;; esac
     printf 'pid %s (%s) has %s open\n' "$pid" "${command:-$(cat "/proc/$pid/comm" 2>/dev/null)}" "$file"
   done | sort -u
 }

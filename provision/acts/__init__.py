@@ -7,7 +7,18 @@ from typing import Any
 
 from pyinfra.api.host import Host
 
-from provision.acts import confirm, container, driver, load, nodes, reboot, release, service, stack
+from provision.acts import (
+    confirm,
+    container,
+    driver,
+    load,
+    nodes,
+    reboot,
+    release,
+    service,
+    stack,
+    userspace,
+)
 from provision.acts.voice import Voice
 from provision.plan import Item
 
@@ -28,6 +39,8 @@ ACTS: dict[str, Act] = {
     "container.configure": container.configure,
     "container.start": container.start,
     "container.restart": container.restart,
+    "userspace.host": userspace.host,
+    "userspace.guest": userspace.guest,
     "stack.base": stack.base,
     "stack.provcheck": stack.put_provcheck,
     "stack.uv": stack.put_uv,

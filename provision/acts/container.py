@@ -39,6 +39,8 @@ _RESOLV = 'cp -L --remove-destination /etc/resolv.conf "$partial/rootfs/etc/reso
 _START_LXC = """
 set -u
 mkdir -p /run/kpro/guests
+# What step 7 fills is mounted from the start.
+[ ! -d /var/lib/kpro ] || mkdir -p -m 755 /var/lib/kpro/userspace
 digest=$(sha256sum <{config}) || exit 1
 log=$(mktemp) || exit 1
 trap 'rm -f "$log"' EXIT

@@ -21,7 +21,7 @@ MODPROBE_SECONDS = 180
 
 def load(host: Host, wanted: Load, say: Voice) -> None:
     """Loads the pinned driver and binds each named GPU. Raises ActFailed with what the kernel said."""
-    keeping.before_binding(host, say.run, [*wanted.gpus, *wanted.keep])
+    keeping.before_binding(host, say.run, wanted.gpus)
     keeping.before_module(host, say.run)
     say(f"loading the NVIDIA modules {wanted.version}")
     try:

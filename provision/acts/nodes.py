@@ -10,7 +10,7 @@ from provision.acts import shell
 from provision.acts.voice import Voice
 from provision.host import keeping
 from provision.host.moves import Edits
-from provision.host.nodes import LINK, SERVICE, UNIT
+from provision.host.nodes import SERVICE
 from provision.run.errors import ActFailed
 
 START_SECONDS = 200
@@ -27,12 +27,10 @@ exit 1
 
 def unit(host: Host, wanted: Edits, say: Voice) -> None:
     """Writes script and unit, originals kept first, and enables the unit. Raises ActFailed."""
+    keeping.before_files(host, say.run, {edit.path: edit.data for edit in wanted.files})
+    keeping.before_unit(host, say.run, SERVICE)
     for edit in wanted.files:
-        keeping.before_file(host, say.run, edit.path, edit.data)
         shell.put(host, edit.path, edit.data, mode=edit.mode)
-        if edit.path == UNIT:
-            # The link that enabling makes shows the unit's content: undone as a file that was not there.
-            keeping.before_file(host, say.run, LINK, edit.data)
     shell.run(host, _ENABLE, f"enabling {SERVICE}", timeout=120)
 
 

@@ -21,6 +21,8 @@ from provision.run.errors import ActFailed
 FAILED = "/run/kpro/reboot-failed"
 POLL_SECONDS = 2.0
 TELL_SECONDS = 6.0
+LOOK_SECONDS, CONNECT_SECONDS = 8.0, 20.0
+"""A machine that goes down may just fall silent: then neither a command nor a connection would end by itself."""
 
 # The arm and the reboot in one command: a controller that dies leaves both or neither.
 _START = f"""
@@ -133,15 +135,20 @@ def _wait(host: Host, before: str, deadline: float, say: Voice, pace: Pace) -> L
 
 def _look(host: Host) -> tuple[str, Look | None]:
     """One look, over a connection that is made anew when it is gone; else why there is none."""
-    if not host.connected:
-        why = reconnect.connect(host)
-        if why is not None:
-            return why, None
     try:
-        return "", parse(transport.run(host, _LOOK, timeout=15).text)
+        if not host.connected:
+            with gevent.Timeout(CONNECT_SECONDS):
+                why = reconnect.connect(host)
+            if why is not None:
+                return why, None
+        with gevent.Timeout(LOOK_SECONDS):
+            return "", parse(transport.run(host, _LOOK).text)
     except OSError as error:
-        reconnect.drop(host)
-        return str(error), None
+        trouble = str(error)
+    except gevent.Timeout as silence:
+        trouble = f"silent for {silence.seconds:.0f} s"
+    reconnect.drop(host)
+    return trouble, None
 
 
 def _too_late(host: Host, before: str, deadline: float, look: Look | None, seen: str) -> str:

@@ -43,7 +43,7 @@ WORDS = (
     ),
     Words(
         "key",
-        r"Key was rejected by service|module verification failed: signature and/or required key missing - rejecting",
+        r"Key was rejected by service|Required key not available|Loading of (unsigned )?module.* is rejected",
         "Secure Boot is on and the module's key is not enrolled",
         "enrol it (mokutil --import /var/lib/dkms/mok.pub), confirm at the console at the next boot, then run again",
         "Linux kernel, kernel/module/signing.c; modprobe prints EKEYREJECTED so",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from checks.bdf import Bdf
 from checks.snapshot import CouldNotLook, Snapshot
+from provision.guest import userspace
 from provision.host import marked, view
 from provision.plan import Item, Plan, Refusal, Step
 from provision.spec import Guest, Machine
@@ -223,6 +224,8 @@ def _config(machine: Machine, guest: Guest, snapshot: Snapshot, refusals: list[R
         majors=majors,
         nodes=nodes,
         mounts=guest.mounts,
+        userspace=userspace.FOLDER if userspace.wants(machine, guest) else None,
+        mounted=userspace.MOUNTED,
         marked=marked.is_test_host(snapshot),
     )
 

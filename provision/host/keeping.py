@@ -67,6 +67,14 @@ sort -u {name}.all >{name}.folders && rm -f {name}.all && sync {name}.partial {n
 """
 
 
+_BINDINGS = """
+for f in {bdfs}; do
+  o=$(override "$f") || {{ echo "$f is locked by the kernel: an earlier unbind waits for its user" >&2; exit 1; }}
+  printf '%s %s|%s\\n' "$f" "$(now "$f")" "$o"
+done
+"""
+
+
 def _name(run: str, what: str) -> str:
     """The name of an original. By run too: each run has its own, and so has a container that was made anew."""
     return hashlib.sha256(f"{run} {what}".encode()).hexdigest()[:16]
@@ -116,9 +124,7 @@ def before_tree(host: Host, run: str, what: str, files: Mapping[str, str], then:
 
 def before_binding(host: Host, run: str, bdfs: Iterable[Bdf]) -> None:
     """Notes which driver and override PCI functions have now. Raises ActFailed."""
-    script = render("pci.sh") + "\n"
-    script += "for f in " + " ".join(map(str, bdfs)) + "; do "
-    script += 'printf \'%s %s|%s\\n\' "$f" "$(now "$f")" "$(override "$f")"; done'
+    script = render("pci.sh") + _BINDINGS.format(bdfs=" ".join(map(str, bdfs)))
     changes = []
     for line in _run(host, script, "the drivers of PCI functions could not be read").splitlines():
         bdf, drivers = line.split(" ", 1)

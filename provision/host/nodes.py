@@ -6,6 +6,7 @@ from checks.bdf import Bdf
 from checks.snapshot import CouldNotLook, Snapshot
 from provision.host import view
 from provision.host.moves import Edits, FileEdit
+from provision.host.release.state import hands
 from provision.plan import Item, Plan, Refusal, Step
 from provision.spec import Machine
 from provision.stack.desired import sha256
@@ -47,13 +48,9 @@ def nodes_plan(machine: Machine, snapshot: Snapshot) -> Plan:
 
 
 def kept(machine: Machine, snapshot: Snapshot) -> tuple[Bdf, ...]:
-    """NVIDIA GPUs that the inventory does not name and that the driver does not have now: it must not take them."""
-    named = {Bdf.parse(gpu.bdf) for gpu in machine.gpus}
-    return tuple(
-        function.bdf
-        for function in view.pci_functions(snapshot)
-        if function.is_gpu and function.bdf not in named and function.driver != "nvidia"
-    )
+    """GPUs that the driver must not take: the inventory does not name them, and they are not the driver's now or stay
+    with virtual machines. Raises CouldNotLook."""
+    return tuple(sorted(hands(machine, snapshot).aside))
 
 
 def _unit(machine: Machine, snapshot: Snapshot) -> Item | None:

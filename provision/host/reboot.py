@@ -43,14 +43,15 @@ def reboot_plan(machine: Machine, snapshot: Snapshot, reasons: Sequence[Reason])
     items: list[Item] = []
     if reasons:
         why = "; ".join(f"{reason.subject}: {reason.seen}" for reason in reasons)
-        may = "" if machine.reboot == "allowed" else " (only with --reboot: the inventory does not allow it)"
+        if machine.reboot != "allowed":
+            notes.append("the reboot is done only with --reboot: the inventory does not allow it")
         items.append(
             Item(
                 Step.REBOOT,
                 "reboot",
                 machine.host_name,
                 machine.name,
-                f"reboot{may}: {why}",
+                f"reboot: {why}",
                 Reboot(tuple(reasons)),
             )
         )

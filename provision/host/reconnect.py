@@ -39,5 +39,7 @@ def connect(host: Host) -> str | None:
     try:
         host.connect(show_errors=False, raise_exceptions=True)
     except ConnectError as error:
+        # Paramiko gives up waiting and leaves its thread with the half-open connection.
+        drop(host)
         return str(error)
     return None

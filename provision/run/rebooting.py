@@ -9,8 +9,8 @@ from pyinfra.api.host import Host
 from provision.host.moves import Reboot
 from provision.host.reboot import parse_permission
 from provision.host.reconnect import BOOT_ID
-from provision.plan import Item, Plan, Step
-from provision.run.errors import ActFailed, RebootPending, RunError
+from provision.plan import Item
+from provision.run.errors import RebootPending, RunError
 from provision.run.session import Session
 from provision.spec import Machine
 
@@ -32,22 +32,6 @@ def check(session: Session, host: Host, machine: Machine, item: Item) -> None:
             reasons,
             "run again with --reboot (plain pyinfra: --data reboot=allowed), or set reboot='allowed' in the "
             "inventory, or reboot it yourself at a better time and run again",
-        )
-
-
-def prove_metal(machine: Machine, plan: Plan, host: str) -> None:
-    """Raises ActFailed while steps 1-5 have something to say or to do: a boot is confirmed when they are green."""
-    left = [str(refusal) for refusal in plan.refusals]
-    left += [
-        item.text
-        for item in plan.items
-        if item.host == host and item.step <= Step.DEVICE_NODES and item.kind != "reboot.confirm"
-    ]
-    if left:
-        raise ActFailed(
-            f"the boot of {machine.name} is not confirmed: "
-            + "; ".join(left)
-            + ". The machine takes the run back by itself. Look at: journalctl -b -u kpro-devices -u kpro-undo"
         )
 
 

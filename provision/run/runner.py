@@ -38,11 +38,12 @@ class Outcome:
     changed: tuple[str, ...]
     seconds: dict[str, float]
     exit_code: int
+    pending: tuple[str, ...] = ()
 
     def failed_on(self, machine: Machine) -> bool:
-        """A machine fails as a unit: with its metal or with any of its guests."""
+        """A machine fails as a unit: with its metal or with any of its guests. A pending reboot is no failure."""
         hosts = {machine.host_name, *(machine.guest_host_name(guest) for guest in machine.guests)}
-        return bool(hosts & set(self.failed))
+        return machine.name not in self.pending and bool(hosts & set(self.failed))
 
 
 class Run:
@@ -84,6 +85,7 @@ class Run:
             tuple(item.id for item in session.changed),
             callback.seconds,
             session.exit_code,
+            tuple(sorted(session.pending)),
         )
 
 
@@ -145,7 +147,7 @@ def connected(
         hosts = make_inventory(str(inventory), cwd=state.cwd, override_data={})
         with ctx_inventory.use(hosts):
             state.init(hosts, config, initial_limit=[hosts.get_host(name) for name in limit] or None)
-            session = Session(state, phases=phases, reason=reason, say=say, reboot=reboot)
+            session = Session(state, phases=phases, reason=reason, reboot=reboot, say=say)
             state.kpro_session = session  # type: ignore[attr-defined]
             transport.watch(state)
             _connect(state)

@@ -17,13 +17,12 @@ from provision.host import view
 from provision.host.observe import observe
 from provision.host.reboot import FOLLOWS_A_BOOT
 from provision.plan import PHASES, Item, Plan
-from provision.planner import Observed, Wanted, plan_machine, requests, restrict
+from provision.planner import Observed, Wanted, guest_requests, plan_machine, requests, restrict
 from provision.run import host_journal, lock
-from provision.run.errors import EXIT_DONE, EXIT_ERROR, HostChanged, RunError
+from provision.run.errors import EXIT_DONE, EXIT_ERROR, HostChanged, RebootPending, RunError
 from provision.run.journal import Journal, new_run_id
 from provision.run.wanted import wanted_for
 from provision.spec import Machine
-from provision.stack import decide as stack
 
 
 def say_on_stderr(text: str) -> None:
@@ -39,8 +38,8 @@ class Session:
         *,
         phases: Sequence[str] = PHASES,
         reason: str = "pyinfra",
-        say: Callable[[str], None] = say_on_stderr,
         reboot: bool = False,
+        say: Callable[[str], None] = say_on_stderr,
     ) -> None:
         self.state = state
         self.id = new_run_id()
@@ -50,6 +49,7 @@ class Session:
         self.say = say
         self.usage: RunError | None = None
         self.problems: list[RunError] = []
+        self.pending: dict[str, RebootPending] = {}
         self.changed: list[Item] = []
         self._journal: Journal | None = None
         self._locks: dict[str, lock.MachineLock] = {}
@@ -118,7 +118,9 @@ class Session:
             except CouldNotLook:
                 running = False
             guests[guest.name] = (
-                observe(self.host(name), stack.requests(wanted.services[guest.name])) if running else None
+                observe(self.host(name), guest_requests(machine, guest, wanted.services[guest.name]))
+                if running
+                else None
             )
         return Observed(host, guests)
 
@@ -241,9 +243,11 @@ class Session:
 
     @property
     def exit_code(self) -> int:
-        """What the run ends with: the first problem's code, 1 for a host that failed otherwise, else 0."""
+        """What the run ends with: the first problem's code, 1 for a host that failed otherwise, else 0. A pending
+        reboot counts when nothing else is wrong."""
         if self.problems:
-            return self.problems[0].exit_code
+            wrong = [problem for problem in self.problems if not isinstance(problem, RebootPending)]
+            return (wrong or self.problems)[0].exit_code
         return EXIT_ERROR if self.state.failed_hosts else EXIT_DONE
 
 

@@ -59,7 +59,7 @@ TABLE = (
             "machine.gpu_count",
             "machine.driver.route",
         ),
-        _STACK | {5, 6},
+        _STACK | {5, 6, 7},
         "the same machine: its virtual host's GPUs are not there",
     ),
 )

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from provision.guest import userspace
 from provision.host import view
 from provision.spec import Driver, Engine, Gpu, Guest, Machine, Model, Service
 from provision.stack.decide import FOLDERS, Shipped
@@ -117,4 +118,5 @@ def inside(desired: DesiredService) -> Seen:
     seen.cmd("unit-tiny", "ActiveState=active\nSubState=running\nUnitFileState=enabled\nMainPID=77\n")
     seen.cmd("running-tiny", f"{desired.digest}\n")
     seen.put("file", "/proc/net/tcp", None).put("file", "/proc/net/tcp6", None)
-    return seen
+    seen.put("file", userspace.LINKER, None).put("link", userspace.PROGRAM, None)
+    return seen.cmd("nvidia-libraries", "", 1)

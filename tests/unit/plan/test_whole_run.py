@@ -27,7 +27,7 @@ def whole(machine: Machine) -> Machine:
 
 @pytest.fixture
 def host(piled: Seen) -> Seen:
-    piled.cmd("lxc-path", "/var/lib/lxc\n").cmd("lxc-ls", "\n")
+    piled.cmd("lxc-path", "/var/lib/lxc\n").cmd("lxc-ls", "\n").cmd("userspace", "absent\n")
     for path in (
         "/proc/net/tcp",
         "/proc/net/tcp6",
@@ -123,6 +123,7 @@ def test_each_plan_of_the_run_is_a_part_of_the_plan_shown(
         lambda: pile.loaded(host),
         lambda: pile.noded(host, of=whole),
         lambda: runs(host, config(planned(whole, host, None))),
+        lambda: host.cmd("userspace", "whole\n"),
     ]
     for moment in moments:
         moment()
