@@ -77,7 +77,7 @@ def openers(snapshot: Snapshot) -> tuple[Opener, ...]:
     """Raises CouldNotLook when the processes could not be listed."""
     code, output = snapshot.command("openers")
     found = []
-    for line in output.splitlines():
+    for line in filter(str.strip, output.splitlines()):
         words = line.split("\t", 2)
         if len(words) != 3 or not words[0].isdecimal():
             raise CouldNotLook(f"the list of open device files is unreadable: {line[:120]!r}")

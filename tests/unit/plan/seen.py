@@ -73,7 +73,7 @@ class Seen:
         self.put("link", nodes.LINK, None).cmd("device-nodes", "").tools("zstd", "dkms")
         for path in driver_seen.RUN_MARKS:
             self.put("stat", path, None)
-        return self.cmd("openers", "").cmd("kernel-log", "").driver(None, kernel)
+        return self.cmd("openers", "\n").cmd("kernel-log", "\n").driver(None, kernel)
 
     def driver(self, version: str | None, kernel: str = "6.1.0-50-amd64") -> Seen:
         """The prebuilt driver of this version is installed, or its archive lies ready on the host (None)."""
