@@ -36,6 +36,10 @@ _MKE2FS_CONF = """\
 """
 
 
+LAYOUT = (START, _MKE2FS_CONF)
+"""What decides the disk's content besides its files."""
+
+
 def boot_area(boot_img: bytes, core_img: bytes, sectors: int, disk_id: int) -> bytes:
     """The first sectors of a disk of ``sectors`` sectors: GRUB's boot sector, one partition, the core image.
 
