@@ -1,8 +1,8 @@
 """A small stand-in for the kernel's PCI bus in a folder, and for programs that would change this machine.
 
 A write to ``unbind`` or ``drivers_probe`` is made by a program here, which does what the kernel does as far as the
-scripts look: a probe follows the override, else a driver's ids; an unbind takes the link away first, then ends, or waits for a
-user and keeps the device locked, so that not even its override can be read.
+scripts look: a probe follows the override, else a driver's ids; an unbind takes the link away first, then ends, or
+waits for a user and keeps the device locked, so that not even its override can be read.
 """
 
 from __future__ import annotations
