@@ -10,6 +10,7 @@ from __future__ import annotations
 from pyinfra import context
 
 from provision import operations
+from provision.host.reboot import parse_permission
 from provision.plan import PHASES, Step, parse_phases
 from provision.run.errors import Refused, RunError
 from provision.run.session import Session
@@ -32,6 +33,7 @@ def inspect() -> None:
     try:
         if phases is not None:
             session.phases = parse_phases(phases)
+        parse_permission(host.data.get("reboot"))
     except ValueError as error:
         session.usage = RunError(str(error))
         session.say(f"error: {error}")
@@ -59,17 +61,18 @@ def driver() -> None:
 
 
 def reboot() -> None:
-    """4. Only with a recorded reason, and only when it is allowed; else the run ends as pending."""
+    """4. The machine boots, if it has to and may. What its boot has to do for the GPUs is put there before."""
+    _carry_out(Step.DEVICE_NODES, "nodes.unit", "what every boot does for the GPUs")
     if _wanted(Step.REBOOT):
         operations.reboot(name="4 reboot")
 
 
 def device_nodes() -> None:
-    """5. Device nodes at every boot, before guests start; then the metal is proven."""
-    _carry_out(Step.DEVICE_NODES, "nodes.unit", "the boot unit")
-    _carry_out(Step.DEVICE_NODES, "nodes.make", "make the nodes")
+    """5. The device nodes are there; the metal is proven, and a boot of this chain confirmed."""
+    _carry_out(Step.DEVICE_NODES, "nodes.make", "make them")
     if _wanted(Step.DEVICE_NODES):
         operations.prove_metal(name="5 device nodes: the metal is as wanted")
+        operations.confirm(name="5 device nodes: confirm the boot")
 
 
 def container() -> None:

@@ -145,3 +145,41 @@ def demo(keep: bool, quick: bool) -> None:
     from provision.testhost import demo as demonstration
 
     sys.exit(demonstration.run(commands, keep=keep))
+
+
+@main.command("build-driver")
+@click.option(
+    "--driver", "version", required=True, metavar="V", help="The driver's version, such as 580.159.04."
+)
+@click.option("--kernel", required=True, metavar="K", help="The kernel's release on the target (uname -r).")
+@click.option(
+    "--flavour",
+    type=click.Choice(["open", "proprietary"]),
+    default="open",
+    show_default=True,
+    help="The kernel module.",
+)
+@click.option("--suite", default="bookworm", show_default=True, help="The Debian suite of the target.")
+@click.option(
+    "--sign-key", type=click.Path(path_type=Path), help="Sign the modules (passphrase: KBUILD_SIGN_PIN)."
+)
+@click.option("--sign-cert", type=click.Path(path_type=Path), help="The certificate of that key.")
+@click.option(
+    "--output", type=click.Path(path_type=Path), help="The archive. [default: the cache that plans look in]"
+)
+def build_driver(
+    version: str,
+    kernel: str,
+    flavour: str,
+    suite: str,
+    sign_key: Path | None,
+    sign_cert: Path | None,
+    output: Path | None,
+) -> None:
+    """Compiles a driver once, in a throw-away root, into an archive that hosts install in seconds.
+
+    Needs root and some minutes; a second call finds the archive. Prints its path.
+    """
+    from provision.driver import command
+
+    sys.exit(command.run(version, kernel, flavour, suite, sign_key, sign_cert, output))

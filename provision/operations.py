@@ -24,6 +24,7 @@ from provision.acts import service as service_acts
 from provision.acts import stack as stack_acts
 from provision.acts.voice import Voice
 from provision.plan import Item, Step
+from provision.run import rebooting
 from provision.run.back import metal_items, take_back
 from provision.run.errors import ActFailed, RebootPending, Refused, RunError
 from provision.run.session import Session
@@ -112,29 +113,6 @@ def carry_out(kind: str) -> Commands:
 
 
 @operation()
-def reboot() -> Commands:
-    """Step 4: a reboot that was planned, with its reasons. One that is not allowed ends the run here, as pending."""
-
-    def body(session: Session, host: Host, machine: Machine) -> Commands:
-        items = session.plan(machine).of("reboot", host.name)
-        if not items:
-            host.noop("no reboot is needed")
-            return
-        if _executing(session.state):
-            session.check_against_shown(machine, session.plan(machine))
-            if machine.reboot != "allowed" and not session.reboot:
-                why = "; ".join(item.text for item in items)
-                raise RebootPending(
-                    f"reboot pending: {why}. What comes after it was not begun. Next: reboot {machine.name} when its "
-                    "users can spare it and run again, or allow it (machine.reboot='allowed', or --reboot)"
-                )
-        for item in items:
-            yield FunctionCommand(_act(session, machine, item), (), {})
-
-    yield from _guarded(body)
-
-
-@operation()
 def prove_metal() -> Commands:
     """After step 5: a fresh look at the machine must find nothing left to do on the metal."""
 
@@ -148,7 +126,11 @@ def prove_metal() -> Commands:
         if metal_items(session, machine):
             session.new_epoch(machine)
         plan = session.plan(machine)
-        left = [item for item in plan.items if item.host == host.name and item.step in METAL]
+        left = [
+            item
+            for item in plan.items
+            if item.host == host.name and item.step in METAL and item.kind != "reboot.confirm"
+        ]
         if left or plan.refusals:
             reasons = [item.text for item in left] + [str(refusal) for refusal in plan.refusals]
             yield FunctionCommand(_unproven(session, machine, reasons), (), {})
@@ -175,14 +157,19 @@ def _unproven(session: Session, machine: Machine, reasons: list[str]) -> Callabl
 
 def _act(session: Session, machine: Machine, item: Item) -> Callable[[State, Host], bool]:
     def act(state: State, host: Host) -> bool:
-        ticker = gevent.spawn(_tick, session, item)
+        # A reboot tells how it gets on by itself.
+        ticker = gevent.spawn(_tick, session, item) if item.kind != "reboot" else None
         try:
             session.begin(machine, item)
             acts.carry_out(host, item, Voice(session.id, session.say))
+            if item.kind == "reboot":
+                session.rebooted(machine)
         except (RunError, OSError) as error:
             problem = error if isinstance(error, RunError) else ActFailed(str(error))
             session.problems.append(problem)
             session.say(f"{host.name}: {problem}")
+            if item.kind == "reboot" and not host.connected:
+                session.lock_is_lost(machine)
             with suppress(RunError):
                 # The machine's own journal cannot be written when it is the machine that went away.
                 session.end(machine, item, str(problem))
@@ -190,7 +177,8 @@ def _act(session: Session, machine: Machine, item: Item) -> Callable[[State, Hos
                 take_back(session, machine, item.step)
             return False
         finally:
-            ticker.kill()
+            if ticker is not None:
+                ticker.kill()
         session.end(machine, item)
         return True
 
@@ -203,6 +191,42 @@ def _tick(session: Session, item: Item) -> None:
     while True:
         gevent.sleep(TICK_SECONDS)
         session.say(f"{item.host}: still at it after {time.monotonic() - started:.0f} s: {item.text}")
+
+
+@operation()
+def reboot() -> Commands:
+    """Step 4: the machine boots when it has to and may; else the run ends here, after what could be done before."""
+
+    def body(session: Session, host: Host, machine: Machine) -> Commands:
+        plan = session.plan(machine)
+        if plan.refusals:
+            raise Refused(plan.refusals)
+        items = plan.of("reboot", host.name)
+        if not items:
+            host.noop("no reboot is needed")
+            return
+        if _executing(session.state):
+            session.check_against_shown(machine, plan)
+            rebooting.check(session, host, machine, items[0])
+        yield FunctionCommand(_act(session, machine, items[0]), (), {})
+
+    yield from _guarded(body)
+
+
+@operation()
+def confirm() -> Commands:
+    """Step 5, last: a boot of this chain is confirmed, now that the metal is proven. One that is not confirmed is taken
+    back by the machine itself."""
+
+    def body(session: Session, host: Host, machine: Machine) -> Commands:
+        plan = session.plan(machine)
+        items = plan.of("reboot.confirm", host.name)
+        if not items:
+            host.noop("no boot waits for a confirmation")
+            return
+        yield FunctionCommand(_act(session, machine, items[0]), (), {})
+
+    yield from _guarded(body)
 
 
 @operation()

@@ -4,8 +4,8 @@ RunError                 something went wrong, exit 1
 |-- Refused              nothing was touched, exit 3; carries every reason
 |-- Locked               another run holds the machine, exit 4; carries its owner
 |-- HostChanged          the machine is no longer as it was when the plan was shown
-|-- ActFailed            a change did not succeed
-`-- RebootPending        what was done needs a reboot that is not allowed, exit 10
+|-- RebootPending        what came before is done, the machine has to boot and may not, exit 10; carries the reasons
+`-- ActFailed            a change did not succeed
 """
 
 from __future__ import annotations
@@ -41,9 +41,13 @@ class HostChanged(RunError):
     pass
 
 
-class ActFailed(RunError):
-    pass
-
-
 class RebootPending(RunError):
     exit_code = EXIT_PENDING
+
+    def __init__(self, machine: str, reasons: Sequence[str], next_step: str) -> None:
+        self.reasons = tuple(reasons)
+        super().__init__(f"reboot pending: {machine}: {'; '.join(reasons)}. Next: {next_step}")
+
+
+class ActFailed(RunError):
+    pass

@@ -133,7 +133,8 @@ def connected(
     say: Callable[[str], None],
     reboot: bool = False,
 ) -> Iterator[Run]:
-    """Connects to the machines of an inventory file; ``limit`` names the pyinfra hosts, none means all.
+    """Connects to the machines of an inventory file; ``limit`` names the pyinfra hosts, none means all;
+    ``reboot``: machines may boot even where the inventory does not allow it.
 
     Raises RunError when one cannot be reached.
     """

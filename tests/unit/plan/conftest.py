@@ -12,6 +12,7 @@ from provision.spec import Driver, Engine, Gpu, Guest, Machine, Model, Service
 from provision.stack.decide import FOLDERS, Shipped
 from provision.stack.desired import PYZ, UV, DesiredService, desired_service, sha256
 from provision.testhost import demo_files
+from tests.unit.plan import pile
 from tests.unit.plan.seen import Seen
 
 VERSION = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build  (builder)\n"
@@ -60,7 +61,7 @@ def desired(machine: Machine) -> DesiredService:
 @pytest.fixture
 def host() -> Seen:
     """A root shell on a host whose one A6000 is on the nvidia driver; no container yet."""
-    seen = Seen().tools(*view.TOOLS, *view.LXC_TOOLS)
+    seen = Seen().boots().tools(*view.TOOLS, *view.LXC_TOOLS)
     seen.cmd("id-u", "0\n").cmd("lxc-path", "/var/lib/lxc\n").cmd("lxc-ls", "other\n")
     seen.put("pci", "/sys/bus/pci/devices", "").gpu("0000:42:00.0")
     seen.put("file", "/proc/driver/nvidia/version", VERSION)
@@ -81,6 +82,14 @@ def host() -> Seen:
         seen.put("file", path, None)
     seen.put("file", "/etc/kpro/test-host", None).put("stat", "/etc/kpro/test-host", None)
     return seen
+
+
+@pytest.fixture
+def piled() -> Seen:
+    """A host whose two A6000 are held for virtual machines by everything at once."""
+    seen = Seen().boots().tools(*view.TOOLS, *view.LXC_TOOLS).cmd("id-u", "0\n")
+    seen.put("pci", "/sys/bus/pci/devices", "").put("file", "/proc/devices", "Character devices:\n")
+    return pile.piled(seen)
 
 
 @pytest.fixture

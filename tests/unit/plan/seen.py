@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from checks.snapshot import Section, Snapshot
+from provision.host import boot
 
-NVIDIA = "vendor=0x10de\ndevice=0x2230\nclass=0x030000\ndriver={driver}\ngroup={group}\noverride={override}\n"
+A6000, AUDIO = "0x2230", "0x1aef"
+OPTIONAL = [request.split(":", 1)[1] for request in boot.REQUESTS if request.startswith("file:")]
 
 
 class Seen:
@@ -26,8 +28,43 @@ class Seen:
             self.put("tool", name, f"/usr/bin/{name}\n" if there else None)
         return self
 
-    def gpu(self, bdf: str, driver: str = "nvidia", group: str = "1", override: str = "(null)") -> Seen:
-        return self.put("pci", bdf, NVIDIA.format(driver=driver, group=group, override=override))
+    def gpu(
+        self, bdf: str, driver: str = "nvidia", group: str = "1", override: str = "(null)", **more: str
+    ) -> Seen:
+        """A function of the bus: an A6000 unless ``more`` says otherwise, in the words of the snapshot."""
+        device = more.get("device", A6000)
+        pairs = {
+            "vendor": "0x10de",
+            "device": device,
+            "class": "0x030000",
+            "driver_override": override,
+            "power_state": "D0",
+            "boot_vga": "0",
+            "driver": driver,
+            "group": group,
+            "config": f"de 10 {device[4:]} {device[2:4]}",
+            "bar1": "0x20000000000 0x20fffffffff 0x14220c",
+            "vfio_dev": "",
+            **{"class" if key == "pci_class" else key: value for key, value in more.items()},
+        }
+        return self.put("pci", bdf, "".join(f"{key}={value}\n" for key, value in pairs.items()))
+
+    def audio(self, bdf: str, driver: str = "snd_hda_intel", group: str = "1", **more: str) -> Seen:
+        return self.gpu(
+            bdf, driver, group, **{"device": AUDIO, "pci_class": "0x040300", "bar1": "0x0 0x0 0x0", **more}
+        )
+
+    def boots(self, kernel: str = "6.1.0-50-amd64") -> Seen:
+        """A Debian that boots by GRUB, with nouveau blacklisted and nothing else of interest."""
+        for path in OPTIONAL:
+            self.put("file", path, None)
+        self.put("names", "/boot/vmlinuz-*", f"/boot/vmlinuz-{kernel}\n").cmd("uname-r", f"{kernel}\n")
+        self.put("names", "/lib/modules/*", f"/lib/modules/{kernel}\n")
+        self.put("file", "/proc/cmdline", f"BOOT_IMAGE=/boot/vmlinuz-{kernel} root=/dev/vda1 ro\n")
+        self.put("file", "/etc/default/grub", 'GRUB_DEFAULT=0\nGRUB_CMDLINE_LINUX_DEFAULT="quiet"\n')
+        self.put("file", "/etc/modprobe.d/nouveau.conf", "blacklist nouveau\n")
+        self.put("file", "/proc/modules", "ext4 900000 1 - Live 0x0\n")
+        return self.cmd("openers", "").cmd("kernel-log", "")
 
     @property
     def snapshot(self) -> Snapshot:

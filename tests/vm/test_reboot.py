@@ -1,0 +1,196 @@
+"""Real reboots of a real kernel: over SSH, confirmed, not confirmed, cut off."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from provision.spec import Guest
+from provision.testhost.vm import image
+from provision.testhost.vm.host import VirtualHost
+from provision.testhost.vm.pile import PILES
+from provision.testhost.vm.recipe import Recipe
+from provision.testhost.vm.ssh import Address
+from tests.vm.reboot_rig import Controller, attached, eventually
+
+KPRO_UNITS = (
+    "ls /etc/systemd/system{,/*.wants} /var/lib/kpro | grep -c -e kpro-confirm -e kpro-undo -e ^confirm"
+)
+CONTAINER = r"""
+mkdir -p /srv/kpro-root /var/lib/lxc/c1
+grep -q kpro-root /etc/fstab || echo '/ /srv/kpro-root none bind 0 0' >>/etc/fstab
+mountpoint -q /srv/kpro-root || mount /srv/kpro-root
+cat >/var/lib/lxc/c1/config <<'END'
+lxc.uts.name = c1
+lxc.rootfs.path = dir:/srv/kpro-root
+lxc.rootfs.options = ro
+lxc.init.cmd = /bin/sleep infinity
+lxc.apparmor.profile = unconfined
+lxc.net.0.type = none
+lxc.autodev = 1
+lxc.mount.auto = proc:mixed sys:mixed
+lxc.start.auto = 1
+END
+[ "$(lxc-info -n c1 -sH)" = RUNNING ] || lxc-start -n c1 -d
+"""
+
+
+@pytest.fixture(scope="module")
+def vm() -> Iterator[Address]:
+    """A test host without anything of a run on it."""
+    there = attached()
+    if there is not None:
+        yield there
+        return
+    with VirtualHost(
+        image.ready(Recipe(pile=PILES["none"]), print), say=print, owner="the tests", wait=1800
+    ) as made:
+        yield made.address
+
+
+@pytest.fixture(autouse=True)
+def clean(vm: Address) -> None:
+    """Nothing of an earlier test is armed or taken for this one's."""
+    vm.run("rm -rf /var/lib/kpro /etc/kpro-proof; mkdir -p /var/lib/kpro; chmod 700 /var/lib/kpro")
+
+
+def boot_id(vm: Address) -> str:
+    return vm.run("cat /proc/sys/kernel/random/boot_id").stdout.strip()
+
+
+def events(vm: Address, run: str) -> list[dict[str, str]]:
+    return [json.loads(line) for line in vm.run(f"cat /var/lib/kpro/journal/{run}.jsonl").stdout.splitlines()]
+
+
+def test_a_machine_boots_its_lock_is_taken_anew_and_the_confirmed_run_stays(vm: Address) -> None:
+    before = boot_id(vm)
+    controller = Controller.start(
+        vm,
+        """
+        change("/etc/kpro-proof", "ours\\n")
+        rebooted()
+        confirm.confirm(metal, None, voice)
+        session.close()
+        """,
+    )
+    said = controller.end()
+    assert boot_id(vm) != before
+    assert "lost: the lock of vm is gone" in said
+    assert "RETAKEN" in said
+    assert " s of 400: " in said
+    assert vm.run("cat /etc/kpro-proof").stdout == "ours\n"
+    assert vm.run(KPRO_UNITS, check=False).stdout == "0\n"
+    begun = [event for event in events(vm, controller.run) if event["event"] == "begin"]
+    assert "a reason of the test's" in begun[0]["text"]
+
+
+def test_a_run_that_nobody_confirms_is_taken_back_by_the_machine_itself(vm: Address) -> None:
+    controller = Controller.start(
+        vm,
+        """
+        change("/etc/kpro-proof", "ours\\n")
+        rebooted(confirm_seconds=60)
+        """,
+    )
+    controller.end()
+    assert vm.run("cat /etc/kpro-proof").stdout == "ours\n"
+    eventually(vm, "test -e /var/lib/kpro/confirm.undone.json", "the run is taken back", 120)
+    assert vm.run("test ! -e /etc/kpro-proof && cat /proc/uptime").stdout.split()[0] > "55"
+    assert [event["event"] for event in events(vm, controller.run)][-2:] == ["undoing", "undone"]
+    late = Controller.start(
+        vm,
+        """
+        try:
+            confirm.confirm(metal, None, voice)
+        except Exception as error:
+            say(f"refused: {error}")
+        """,
+    )
+    assert "refused: vm was not confirmed in time" in late.end()
+
+
+def test_a_controller_killed_during_the_reboot_leaves_a_machine_that_takes_the_run_back(vm: Address) -> None:
+    before = boot_id(vm)
+    controller = Controller.start(
+        vm,
+        """
+        change("/etc/kpro-proof", "ours\\n")
+        rebooted(confirm_seconds=50)
+        """,
+    )
+    controller.until("vm: reboots (")
+    controller.kill()
+    eventually(vm, "test -e /var/lib/kpro/confirm.undone.json", "the run is taken back", 300)
+    assert boot_id(vm) != before
+    assert vm.run("test ! -e /etc/kpro-proof; echo $?").stdout == "0\n"
+
+
+def test_at_the_last_boot_allowed_the_run_is_taken_back_at_once(vm: Address) -> None:
+    controller = Controller.start(
+        vm,
+        """
+        change("/etc/kpro-proof", "ours\\n")
+        rebooted(confirm_seconds=6000, confirm_boots=2)
+        sh("systemctl reboot")
+        """,
+    )
+    controller.end()
+    eventually(vm, "test -e /var/lib/kpro/confirm.undone.json", "the run is taken back", 200)
+    assert vm.run("test ! -e /etc/kpro-proof; echo $?").stdout == "0\n"
+
+
+def test_a_guest_is_entered_over_the_connection_that_the_boot_left(vm: Address) -> None:
+    vm.run(CONTAINER)
+    controller = Controller.start(
+        vm,
+        """
+        inside = host(state, machine.guest_host_name(machine.guests[0]))
+        say("before: " + transport.run(inside, "cat /proc/sys/kernel/random/boot_id; hostname").text)
+        rebooted()
+        say("after: " + transport.run(inside, "cat /proc/sys/kernel/random/boot_id; hostname").text)
+        ok, output = inside.run_shell_command("hostname")
+        say(f"pyinfra's own: {ok} {output.stdout}")
+        confirm.confirm(metal, None, voice)
+        """,
+        guests=(Guest(name="inside", backend="lxc", id="c1"),),
+    )
+    said = controller.end()
+    assert f"after: {boot_id(vm)}\nc1\n" in said
+    assert "pyinfra's own: True c1" in said
+
+
+def test_a_device_unit_that_fails_is_a_failed_unit_and_keeps_nobody_from_booting(vm: Address) -> None:
+    controller = Controller.start(
+        vm,
+        """
+        from provision.host.nodes import SCRIPT, UNIT
+        from provision.templates import render
+        script = render("kpro-devices.sh.j2", machine="vm", wanted="0000:09:00.0", kept="", root="")
+        unit = render("kpro-devices.service.j2", machine="vm", script=SCRIPT)
+        edits = [FileEdit(SCRIPT, None, script.encode(), "", "700"), FileEdit(UNIT, None, unit.encode(), "")]
+        nodes.unit(metal, Edits(tuple(edits)), voice)
+        try:
+            nodes.make(metal, None, voice)
+        except Exception as error:
+            say(f"refused: {error}")
+        rebooted()
+        say("state: " + sh("systemctl is-failed kpro-devices; systemctl is-active lxc.service"))
+        say("order: " + sh("systemctl show -P Before kpro-devices.service"))
+        say(sh(f"KPRO_RUN=x sh /var/lib/kpro/undo.sh {session.id}"))
+        confirm.confirm(metal, None, voice)
+        """,
+    )
+    said = controller.end()
+    assert "0000:09:00.0 is not on the bus" in said.partition("reboots (")[0]
+    assert "systemd is degraded: kpro-devices.service failed" in said
+    assert "state: failed\nactive\n" in said
+    assert {"lxc.service", "nvidia-persistenced.service"} <= set(
+        said.partition("order: ")[2].splitlines()[0].split()
+    )
+    left = vm.run(
+        "ls /etc/systemd/system/kpro-devices.service /var/lib/kpro/devices.sh; systemctl is-enabled kpro-devices",
+        check=False,
+    )
+    assert left.stdout == "", left
