@@ -96,7 +96,7 @@ def test_a_way_back_that_fails_is_said_and_raises_nothing(monkeypatch: pytest.Mo
 
 
 def test_a_pending_reboot_ends_with_10_unless_something_failed() -> None:
-    pending, failed = RebootPending("reboot pending"), ActFailed("no")
+    pending, failed = RebootPending("m", ["a reason"], "reboot it"), ActFailed("no")
     code = Session.exit_code.fget  # type: ignore[attr-defined]
     state = SimpleNamespace(failed_hosts={"m"})
     assert code(SimpleNamespace(problems=[pending], state=state)) == 10

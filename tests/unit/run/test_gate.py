@@ -52,6 +52,7 @@ class Stage:
             usage=None,
             say=self.said.append,
             problems=self.problems,
+            pending={},
             journal=SimpleNamespace(
                 write=lambda event, **more: self.journal.append({"event": event, **more})
             ),
@@ -59,7 +60,9 @@ class Stage:
         )
         self.host = SimpleNamespace(
             name="@guest/box/llm",
-            data=SimpleNamespace(machine=SimpleNamespace(host_name="box"), guest=SimpleNamespace(name="llm")),
+            data=SimpleNamespace(
+                machine=SimpleNamespace(name="box", host_name="box"), guest=SimpleNamespace(name="llm")
+            ),
             noop=self.quiet.append,
         )
         self.state = SimpleNamespace(failed_hosts=set(), current_stage=StateStage.Execute)

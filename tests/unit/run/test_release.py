@@ -150,3 +150,16 @@ def test_what_update_initramfs_says_when_it_fails_is_told(machine: Machine) -> N
     assert code == 1
     assert "No space left on device" in said
     assert (machine.state / "regenerate").exists()
+
+
+def test_a_function_that_is_where_it_is_to_be_keeps_its_driver_and_loses_its_override(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    machine.bus.function(GPU, "nvidia", "nvidia")
+    machine.bus.function(AUDIO, "snd_hda_intel", "vfio-pci")
+    functions = (
+        Function(Bdf.parse(GPU), "nvidia", "nvidia", None),
+        Function(Bdf.parse(AUDIO), "snd_hda_intel", "snd_hda_intel", None),
+    )
+    assert machine.run(release.online_script(Switch(Bdf.parse(GPU), functions, ()))).returncode == 0
+    assert [machine.bus.now(bdf) for bdf in (GPU, AUDIO)] == ["nvidia", "snd_hda_intel"]
+    assert [machine.bus.override(bdf) for bdf in (GPU, AUDIO)] == ["", ""]
