@@ -15,6 +15,7 @@ from pyinfra.api.state import StateStage
 from checks import testhost
 from checks.cli import main
 from provision import operations
+from provision.run import carrying
 from provision.data import demo
 from provision.host.transport import Completed
 from provision.run.errors import ActFailed
@@ -50,6 +51,7 @@ class Stage:
         self.quiet: list[str] = []
         self.session = SimpleNamespace(
             usage=None,
+            pending={},
             say=self.said.append,
             problems=self.problems,
             pending={},
@@ -67,7 +69,7 @@ class Stage:
         )
         self.state = SimpleNamespace(failed_hosts=set(), current_stage=StateStage.Execute)
         self.session.state = self.state
-        monkeypatch.setattr(operations, "context", SimpleNamespace(host=self.host, state=self.state))
+        monkeypatch.setattr(carrying, "context", SimpleNamespace(host=self.host, state=self.state))
         monkeypatch.setattr(Session, "of", lambda state: self.session)
         self._patch = monkeypatch
 
