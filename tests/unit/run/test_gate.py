@@ -54,6 +54,7 @@ class Stage:
             pending={},
             say=self.said.append,
             problems=self.problems,
+            pending={},
             journal=SimpleNamespace(
                 write=lambda event, **more: self.journal.append({"event": event, **more})
             ),
