@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from provision.driver.archive import Prebuilt
-from provision.host.driver import Install, driver_plan, reboot_reasons, requests
+from provision.host.driver import Install, driver_plan, requests
 from provision.plan import Plan
 from provision.spec import Driver, Machine
 from tests.unit.driver.conftest import KERNEL, VERSION
@@ -179,9 +177,7 @@ def test_an_unknown_version_and_a_route_that_is_not_there_are_refused(machine: M
 
 
 def test_an_impossible_flavour_is_refused(machine: Machine, host: Seen) -> None:
-    host.put(
-        "pci", "0000:42:00.0", "vendor=0x10de\ndevice=0x1b38\nclass=0x030000\ndriver=\ngroup=1\noverride=\n"
-    )
+    host.gpu("0000:42:00.0", driver="vfio-pci", device="0x1b38")
     assert "only the proprietary module" in reasons(plan(machine, host, HELD))
 
 
@@ -260,43 +256,3 @@ def test_signed_modules_are_asked_for_where_the_kernel_takes_no_others(machine: 
     assert not plan(machine, host, HELD).items[0].payload.signed
     host.put("file", "/sys/module/module/parameters/sig_enforce", "Y\n")
     assert plan(machine, host, HELD).items[0].payload.signed
-
-
-OLD = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build\n"
-
-
-@pytest.mark.parametrize(
-    ("modules", "held"),
-    [
-        (
-            "nvidia 56 3 nvidia_uvm,nvidia_drm, Live 0x0\nnvidia_uvm 1 0 - Live 0x0\nnvidia_drm 1 0 - Live 0x0\n",
-            "nvidia (1 open files)",
-        ),
-        ("nvidia 56 1 nvidia_uvm, Live 0x0\nnvidia_uvm 1 2 - Live 0x0\n", "nvidia_uvm (2 open files)"),
-        ("nvidia 56 1 gdrdrv, Live 0x0\n", "nvidia (gdrdrv)"),
-        ("nvidia 56 1 nvidia_uvm, Live 0x0\nnvidia_uvm 1 0 - Live 0x0\n", None),
-    ],
-)
-def test_a_reboot_is_needed_only_where_another_version_is_loaded_and_held(
-    machine: Machine, host: Seen, modules: str, held: str | None
-) -> None:
-    host.put("file", "/proc/modules", modules)
-    assert reboot_reasons(machine, host.snapshot) == ()
-    host.put("file", "/proc/driver/nvidia/version", OLD)
-    found = reboot_reasons(machine, host.snapshot)
-    assert [reason.row for reason in found] == (["driver-in-use"] if held else [])
-    assert held is None or held in found[0].seen
-    host.put("file", "/proc/driver/nvidia/version", OLD.replace("580.159.04", VERSION))
-    assert reboot_reasons(machine, host.snapshot) == ()
-
-
-def test_a_host_of_modules_in_real_use_needs_a_reboot(machine: Machine, host: Seen, shared: Path) -> None:
-    host.put("file", "/proc/driver/nvidia/version", OLD)
-    lines = (shared / "fixtures/host/lsmod/h100_host.txt").read_text().splitlines()
-    rows = [line.split() for line in lines if line.startswith("nvidia")]
-    host.put(
-        "file",
-        "/proc/modules",
-        "".join(f"{r[0]} {r[1]} {r[2]} {r[3] if len(r) > 3 else '-'}, Live 0x0\n" for r in rows),
-    )
-    assert reboot_reasons(machine, host.snapshot)
