@@ -26,7 +26,6 @@ from provision.spec import Guest, Machine
 from provision.stack.desired import DesiredService
 
 
-
 @operation()
 def inspect() -> Commands:
     """Step 1: take the machine, look at it again, and refuse with every reason before anything is touched."""

@@ -51,7 +51,6 @@ class Stage:
         self.quiet: list[str] = []
         self.session = SimpleNamespace(
             usage=None,
-            pending={},
             say=self.said.append,
             problems=self.problems,
             pending={},
