@@ -25,8 +25,6 @@ from provision.run.session import Session
 from provision.spec import Guest, Machine
 from provision.stack.desired import DesiredService
 
-METAL = (Step.RELEASE, Step.DRIVER, Step.REBOOT, Step.DEVICE_NODES)
-
 
 @operation()
 def inspect() -> Commands:

@@ -109,7 +109,7 @@ class Machine:
         log = self.programs / "log"
         return log.read_text().splitlines() if log.exists() else []
 
-    def run(self, script: str, *words: str) -> subprocess.CompletedProcess[str]:
+    def run(self, script: str, *words: str, holder: str = "held") -> subprocess.CompletedProcess[str]:
         """The lock of the machine that the tests run on is not taken: the script is told that a run holds it."""
         for real, here in (
             ("state=/var/lib/kpro", f"state={self.state}"),
@@ -131,5 +131,5 @@ class Machine:
             text=True,
             check=False,
             timeout=120,
-            env={**os.environ, "PATH": f"{self.programs}:/usr/sbin:/usr/bin:/sbin:/bin", "KPRO_RUN": "held"},
+            env={**os.environ, "PATH": f"{self.programs}:/usr/sbin:/usr/bin:/sbin:/bin", "KPRO_RUN": holder},
         )

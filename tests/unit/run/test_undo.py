@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
@@ -294,3 +295,23 @@ def test_a_second_change_of_a_run_keeps_what_was_there_before_the_first() -> Non
     again = Change("binding", "r1", id=GPU, before="", override="")
     assert with_changes((BINDING,), [again]) == (BINDING,)
     assert len(with_changes((BINDING,), [Change("binding", "r2", id=GPU)])) == 2
+
+
+def test_undo_by_hand_waits_for_no_run_and_changes_nothing_beside_one(
+    machine: Machine, tmp_path: Path
+) -> None:
+    file = tmp_path / "file"
+    change = write(machine, file, "r1", "ours\n")
+    lock = tmp_path / "run" / "lock"
+    lock.parent.mkdir()
+    lock.write_text('{"run": "r2"}\n')
+    script = undo_script((change,)).replace("/run/kpro", str(lock.parent))
+    with lock.open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        done = machine.run(script, holder="")
+        assert (done.returncode, '"run": "r2"' in done.stdout) == (4, True)
+        assert file.exists()
+        # A run that holds the lock itself says so.
+        assert machine.run(script, "--look", holder="").returncode == 0
+    assert machine.run(script, holder="").returncode == 0
+    assert not file.exists()
