@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from . import cache, command, qemu, qmp
+from . import cache, command, kvm, qemu, qmp
 from .cache import Say
 from .errors import TestHostError
 from .image import Image
@@ -90,7 +90,7 @@ class VirtualHost:
         self.sockets = Path(tempfile.mkdtemp(prefix="kpro-vm-", dir="/tmp"))
         self._leash = Leash((self.folder, self.sockets))
         self._qemu = qemu.find(self._say)
-        self.kvm = qemu.kvm_works(self._qemu)
+        self.kvm = kvm.works(self._qemu, self._image.kernel_file)
         if not self.kvm:
             self._say("KVM does not work here: the machine is emulated, and slower")
         self._disk = self.folder / "disk.qcow2"
