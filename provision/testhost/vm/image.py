@@ -31,11 +31,16 @@ GUEST_SUITE = "bookworm"
 """The suite whose container root lies ready in the image, so that none is built under emulation."""
 
 
+KERNEL = "vmlinuz"
+"""The image's kernel, beside the disk: what KVM is tried with."""
+
+
 @dataclass(frozen=True)
 class Image:
     """``disk`` is only ever read: machines write to overlays. ``key`` lets root in, ``host_key`` is theirs."""
 
     disk: Path
+    kernel_file: Path
     kernel: str
     marker: str
     key: Path
@@ -53,7 +58,7 @@ def ready(recipe: Recipe, say: Say) -> Image:
     system_content = (recipe.suite, sorted(recipe.packages), settings, carried, sources, _TREE_HOOK)
     container = Path(root.root_file(GUEST_SUITE)).name
     laid = files(recipe, identity, "", "")
-    boot = (grub_cfg(recipe, "", ""), dict(links()), SLIM_INITRAMFS, _FINISH, disk.LAYOUT)
+    boot = (grub_cfg(recipe, "", ""), dict(links()), SLIM_INITRAMFS, _FINISH, disk.LAYOUT, KERNEL)
     content = digest(system_content, laid, boot, container, DISK_BYTES)
     marker, fs_uuid = uuids(content)
 
@@ -75,6 +80,7 @@ def ready(recipe: Recipe, say: Say) -> Image:
         _lay_root_ready(tree, where.parent / "roots", say)
         say("writing the disk")
         disk.write_disk(tree, made / "disk.raw", DISK_BYTES, fs_uuid, tree / "boot/grub/i386-pc")
+        shutil.copyfile(tree / "boot" / f"vmlinuz-{kernel}", made / KERNEL)
         cache.remove(tree)
         (made / "image.json").write_text(json.dumps({"kernel": kernel, "marker": marker}) + "\n")
         for path in made.iterdir():
@@ -82,7 +88,9 @@ def ready(recipe: Recipe, say: Say) -> Image:
 
     found = cache.kept(where / "images", content, build, say, "the image of the test host")
     about = json.loads((found / "image.json").read_text())
-    return Image(found / "disk.raw", about["kernel"], about["marker"], key, identity.host_public)
+    return Image(
+        found / "disk.raw", found / KERNEL, about["kernel"], about["marker"], key, identity.host_public
+    )
 
 
 _TREE_HOOK = """\
