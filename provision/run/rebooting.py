@@ -35,6 +35,11 @@ def check(session: Session, host: Host, machine: Machine, item: Item) -> None:
         )
 
 
+def may(session: Session, host: Host, machine: Machine) -> bool:
+    """Is a reboot allowed, and possible from here? Raises RunError when ``--data reboot=`` has another word."""
+    return allowed(session, host, machine) and not _is_here(session, host, machine)
+
+
 def allowed(session: Session, host: Host, machine: Machine) -> bool:
     """Raises RunError when ``--data reboot=`` has another word."""
     given = host.data.get("reboot")

@@ -9,19 +9,17 @@ from typing import Any
 
 from pyinfra.api.host import Host
 
-from provision import acts, inventory
-from provision.acts import undo
+from provision import inventory
+from provision.acts import confirm, reboot, undo
 from provision.acts.voice import Voice
 from provision.host import keeping
 from provision.host.changes import Change
 from provision.host.moves import Reason, Reboot
-from provision.run import present
+from provision.run import present, rebooting
 from provision.run.commands import Answer, connected, finish
 from provision.run.errors import EXIT_DONE, EXIT_ERROR, EXIT_PENDING, EXIT_USAGE, RunError
 from provision.run.session import Session
 from provision.spec import Machine
-
-REBOOT_SECONDS = 600
 
 
 @dataclass(frozen=True)
@@ -45,14 +43,14 @@ class After:
     exit_code: int
 
 
-def rollback(name: str, limit: Sequence[str], yes: bool, as_json: bool, reboot: bool) -> int:
+def rollback(name: str, limit: Sequence[str], yes: bool, as_json: bool, may_reboot: bool) -> int:
     """Exit code of ``provision rollback``."""
-    return finish(lambda: _rollback(name, limit, yes, as_json, reboot), "rollback", as_json)
+    return finish(lambda: _rollback(name, limit, yes, as_json, may_reboot), "rollback", as_json)
 
 
-def _rollback(name: str, limit: Sequence[str], yes: bool, as_json: bool, reboot: bool) -> Answer:
+def _rollback(name: str, limit: Sequence[str], yes: bool, as_json: bool, may_reboot: bool) -> Answer:
     loaded = inventory.load(name, limit, names=False)
-    with connected(loaded, limit, (), f"rollback {name}", reboot) as run:
+    with connected(loaded, limit, (), f"rollback {name}", may_reboot) as run:
         session: Session = run.session
         machines = [_look(session, machine) for machine in run.machines]
         present.to_put_back(
@@ -95,9 +93,12 @@ def _put_back(session: Session, before: Before) -> After:
         done = undo.undo(before.host, session.id)
         for line in done.said:
             session.say(f"{before.host.name}: {line}")
-        if done.reboot and _may_reboot(session, before.machine):
+        if done.reboot and rebooting.may(session, before.host, before.machine):
             _reboot(session, before, done)
             done = undo.undo(before.host, session.id)
+        if done.ok:
+            # Of a run that waits for its confirmation there is nothing left to take back.
+            confirm.disarm(before.host)
         after = undo.look(before.host, before.changes)
     except RunError as error:
         session.problems.append(error)
@@ -114,13 +115,10 @@ def _put_back(session: Session, before: Before) -> After:
     return After(name, back, after.todo, pending, code)
 
 
-def _may_reboot(session: Session, machine: Machine) -> bool:
-    return "reboot" in acts.ACTS and (session.reboot or machine.reboot == "allowed")
-
-
 def _reboot(session: Session, before: Before, done: undo.Undone) -> None:
     """The next boot finds the former configuration; what could not be switched online is switched by it."""
     reasons = tuple(
         Reason("undo.in_use", before.machine.name, line) for line in done.said if "the next reboot" in line
     )
-    acts.ACTS["reboot"](before.host, Reboot(reasons, REBOOT_SECONDS), Voice(session.id, session.say))
+    reboot.reboot(before.host, Reboot(reasons), Voice(session.id, session.say))
+    session.rebooted(before.machine)

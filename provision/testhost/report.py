@@ -47,14 +47,6 @@ class GateSeen:
 
 
 @dataclass(frozen=True)
-class RolledBack:
-    """After a rollback and a reboot: the driver of each GPU, and the files that are not as they were."""
-
-    drivers: tuple[tuple[str, str | None], ...]
-    files_changed: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
 class Demo:
     """All that the demonstration saw. None, or empty: it did not get so far.
 
@@ -72,7 +64,6 @@ class Demo:
     gate: GateSeen | None = None
     answer: str | None = None
     second_run_changes: int | None = None
-    rolled_back: RolledBack | None = None
     exit_code: int = 0
     stopped: str | None = None
 
@@ -114,21 +105,10 @@ def _claims(demo: Demo) -> Iterator[Claim]:
     yield _claim("the service answers", demo.answer and repr(demo.answer), bool(demo.answer))
     count = demo.second_run_changes
     yield _claim("a second run changes nothing", None if count is None else f"{count} changes", count == 0)
-    yield _rollback(demo.rolled_back, [gpu.bdf for gpu in demo.gpus])
 
 
 def _claim(what: str, seen: str | None, well: bool) -> Claim:
     return Claim(what, seen or "", (SHOWN if well else WRONG) if seen else NOT_SHOWN)
-
-
-def _rollback(back: RolledBack | None, gpus: list[str]) -> Claim:
-    what = "rollback: GPUs on vfio-pci again, files as before"
-    if back is None:
-        return Claim(what, "", NOT_SHOWN)
-    drivers = ", ".join(f"{bdf} {driver or 'no driver'}" for bdf, driver in back.drivers)
-    files = f"differ: {', '.join(back.files_changed)}" if back.files_changed else "no file differs"
-    well = dict(back.drivers) == dict.fromkeys(gpus, "vfio-pci") and bool(gpus) and not back.files_changed
-    return Claim(what, f"{drivers or 'no GPU'}; {files}", SHOWN if well else WRONG)
 
 
 def render(demo: Demo, *, width: int = 110, colour: bool = False) -> str:

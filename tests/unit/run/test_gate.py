@@ -17,6 +17,7 @@ from checks.cli import main
 from provision import operations
 from provision.data import demo
 from provision.host.transport import Completed
+from provision.run import carrying
 from provision.run.errors import ActFailed
 from provision.run.session import Session
 
@@ -52,6 +53,7 @@ class Stage:
             usage=None,
             say=self.said.append,
             problems=self.problems,
+            pending={},
             journal=SimpleNamespace(
                 write=lambda event, **more: self.journal.append({"event": event, **more})
             ),
@@ -59,12 +61,14 @@ class Stage:
         )
         self.host = SimpleNamespace(
             name="@guest/box/llm",
-            data=SimpleNamespace(machine=SimpleNamespace(host_name="box"), guest=SimpleNamespace(name="llm")),
+            data=SimpleNamespace(
+                machine=SimpleNamespace(name="box", host_name="box"), guest=SimpleNamespace(name="llm")
+            ),
             noop=self.quiet.append,
         )
         self.state = SimpleNamespace(failed_hosts=set(), current_stage=StateStage.Execute)
         self.session.state = self.state
-        monkeypatch.setattr(operations, "context", SimpleNamespace(host=self.host, state=self.state))
+        monkeypatch.setattr(carrying, "context", SimpleNamespace(host=self.host, state=self.state))
         monkeypatch.setattr(Session, "of", lambda state: self.session)
         self._patch = monkeypatch
 

@@ -17,7 +17,7 @@ from provision.host.moves import Reason, Reboot
 from provision.host.reconnect import BOOT_ID
 from provision.host.transport import Completed, TransportError
 from provision.plan import Item, Plan, Refusal, Step
-from provision.run import rebooting
+from provision.run import back, rebooting
 from provision.run.errors import ActFailed, RebootPending, RunError
 from provision.spec import Machine, Ssh
 from tests.unit.plan.seen import Seen
@@ -226,7 +226,7 @@ def test_a_boot_is_confirmed_only_when_nothing_is_left_on_the_metal(
 ) -> None:
     plan = Plan("box", (left,)) if isinstance(left, Item) else Plan("box", (), (left,))
     if confirmed:
-        rebooting.prove_metal(BOX, plan, "box")
+        back.prove_metal(plan, "box")
     else:
-        with pytest.raises(ActFailed, match="takes the run back by itself"):
-            rebooting.prove_metal(BOX, plan, "box")
+        with pytest.raises(ActFailed, match="a fresh look finds left"):
+            back.prove_metal(plan, "box")

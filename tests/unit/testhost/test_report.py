@@ -14,7 +14,6 @@ from provision.testhost.report import (
     Demo,
     GateSeen,
     GpuSeen,
-    RolledBack,
     Timed,
     claims,
     complete,
@@ -42,7 +41,6 @@ WHOLE = Demo(
     gate=GateSeen("pass", "replayed"),
     answer="tick tock",
     second_run_changes=0,
-    rolled_back=RolledBack(((A, "vfio-pci"), (B, "vfio-pci"))),
 )
 
 
@@ -58,7 +56,6 @@ def test_a_whole_demonstration_shows_every_part() -> None:
         "REPLAYED (pass)",
         "'tick tock'",
         "0 changes",
-        "0000:01:00.0 vfio-pci, 0000:02:00.0 vfio-pci; no file differs",
         "everything was shown",
         "composed record: REPLAYED",
     ):
@@ -101,15 +98,6 @@ def test_each_step_has_its_seconds_and_its_ratio_to_a_boot() -> None:
         ({"answer": None}, "the service answers", NOT_SHOWN),
         ({"second_run_changes": None}, "a second run", NOT_SHOWN),
         ({"second_run_changes": 1}, "a second run", WRONG),
-        ({"rolled_back": None}, "rollback", NOT_SHOWN),
-        ({"rolled_back": RolledBack(())}, "rollback", WRONG),
-        ({"rolled_back": RolledBack(((A, "vfio-pci"),))}, "rollback", WRONG),
-        ({"rolled_back": RolledBack(((A, "vfio-pci"), (B, "nvidia")))}, "rollback", WRONG),
-        (
-            {"rolled_back": RolledBack(((A, "vfio-pci"), (B, "vfio-pci")), ("/etc/default/grub",))},
-            "rollback",
-            WRONG,
-        ),
     ],
 )
 def test_what_was_not_seen_or_is_wrong_is_never_green(change: dict[str, Any], what: str, state: str) -> None:
