@@ -117,8 +117,11 @@ def test_signed_modules_name_their_signer(
             "pass:sesame",
             "-subj",
             "/CN=kpro test",
-        ]
-        + ["-keyout", key, "-out", certificate],
+            "-keyout",
+            key,
+            "-out",
+            certificate,
+        ],
         check=True,
         capture_output=True,
     )
