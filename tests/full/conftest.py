@@ -53,6 +53,10 @@ def bare_tree(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]
             (root / "etc/initramfs-tools/conf.d/small").write_text(
                 "MODULES=most\nCOMPRESS=gzip\nCOMPRESSLEVEL=1\n"
             )
+            run(
+                ["unshare", "--mount", "chroot", str(root), "apt-get", "-q", "update"],
+                f"apt's lists of {suite}",
+            )
             made[suite] = root
         return made[suite]
 
