@@ -135,7 +135,9 @@ def runs(run: str | None, as_json: bool) -> None:
 
 @main.command()
 @click.option("--keep", is_flag=True, help="Keep the test host at the end, and say how to look into it.")
-@click.option("--quick", is_flag=True, help="A container of this machine instead of a virtual host; no GPUs in it.")
+@click.option(
+    "--quick", is_flag=True, help="A container of this machine instead of a virtual host; no GPUs in it."
+)
 def demo(keep: bool, quick: bool) -> None:
     """Runs the whole chain against a throw-away virtual host with two emulated GPUs that are locked in vfio-pci.
 
