@@ -35,6 +35,11 @@ def check(session: Session, host: Host, machine: Machine, item: Item) -> None:
         )
 
 
+def may(session: Session, host: Host, machine: Machine) -> bool:
+    """Is it allowed, and is it another machine than this one?"""
+    return not _is_here(session, host, machine) and allowed(session, host, machine)
+
+
 def allowed(session: Session, host: Host, machine: Machine) -> bool:
     """Raises RunError when ``--data reboot=`` has another word."""
     given = host.data.get("reboot")

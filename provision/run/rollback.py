@@ -9,15 +9,16 @@ from typing import Any
 
 from pyinfra.api.host import Host
 
-from provision import acts, inventory
-from provision.acts import undo
+from provision import inventory
+from provision.acts import confirm, undo
+from provision.acts import reboot as reboot_act
 from provision.acts.voice import Voice
 from provision.host import keeping
 from provision.host.changes import Change
 from provision.host.moves import Reason, Reboot
-from provision.run import present
+from provision.run import present, rebooting
 from provision.run.commands import Answer, connected, finish
-from provision.run.errors import EXIT_DONE, EXIT_ERROR, EXIT_PENDING, EXIT_USAGE, RunError
+from provision.run.errors import EXIT_DONE, EXIT_ERROR, EXIT_PENDING, EXIT_USAGE, ActFailed, RunError
 from provision.run.session import Session
 from provision.spec import Machine
 
@@ -95,9 +96,12 @@ def _put_back(session: Session, before: Before) -> After:
         done = undo.undo(before.host, session.id)
         for line in done.said:
             session.say(f"{before.host.name}: {line}")
-        if done.reboot and _may_reboot(session, before.machine):
+        if done.reboot and rebooting.may(session, before.host, before.machine):
             _reboot(session, before, done)
             done = undo.undo(before.host, session.id)
+        if done.ok and not done.reboot:
+            # A boot that still waits for its confirmation has nothing left to take back.
+            confirm.disarm(before.host)
         after = undo.look(before.host, before.changes)
     except RunError as error:
         session.problems.append(error)
@@ -114,13 +118,16 @@ def _put_back(session: Session, before: Before) -> After:
     return After(name, back, after.todo, pending, code)
 
 
-def _may_reboot(session: Session, machine: Machine) -> bool:
-    return "reboot" in acts.ACTS and (session.reboot or machine.reboot == "allowed")
-
-
 def _reboot(session: Session, before: Before, done: undo.Undone) -> None:
     """The next boot finds the former configuration; what could not be switched online is switched by it."""
     reasons = tuple(
         Reason("undo.in_use", before.machine.name, line) for line in done.said if "the next reboot" in line
     )
-    acts.ACTS["reboot"](before.host, Reboot(reasons, REBOOT_SECONDS), Voice(session.id, session.say))
+    wanted = Reboot(reasons, REBOOT_SECONDS, armed=False)
+    try:
+        reboot_act.reboot(before.host, wanted, Voice(session.id, session.say))
+    except ActFailed:
+        if not before.host.connected:
+            session.lock_is_lost(before.machine)
+        raise
+    session.rebooted(before.machine)
