@@ -116,6 +116,7 @@ glob() { # every file, and the word "link" for one that is a symbolic link
 }
 
 with() { # a fork for all of them: nothing is sent of files that do not matter
+  # shellcheck disable=SC2086
   found=$(grep -slE -- "$1" "$ROOT"$2)
   set -f
   kept=$IFS
@@ -205,23 +206,59 @@ pci() { # the functions of NVIDIA, and what shares an IOMMU group with them
       od -An -v -tx1 -N4 "$bdf/config" 2>/dev/null || echo
     done)$newline
   fi
+  unbound=
+  for bdf in $ours; do
+    leads_to "$bus/$bdf/driver"
+    [ -n "$target" ] || unbound="$unbound $bdf"
+  done
+  # shellcheck disable=SC2086
+  read_overrides $unbound
   for bdf in $ours; do of_function "$bdf"; done
   for bdf in $near; do
     case "$ours " in *" $bdf "*) ;; *) of_function "$bdf" ;; esac
   done
 }
 
+# While an unbind waits for a user, the kernel has taken the link to the driver away and holds the device's lock: reading
+# the override would wait with it, beyond any signal. So where there is no driver, a process apart reads it.
+read_overrides() { # BDF...: sets overrides, a line for each that could be read
+  overrides=$newline
+  [ -z "$ROOT" ] && [ $# != 0 ] || return 0
+  place=$(mktemp -d) || return 0
+  # shellcheck disable=SC2016
+  setsid sh -c 'cd "$1" && bus=$2 && shift 2 || exit
+    for bdf; do read -r line <"$bus/$bdf/driver_override" && echo "$bdf $line" >>said; done
+    : >done' sh "$place" "$bus" "$@" </dev/null >/dev/null 2>&1 8>&- 9>&- &
+  ticks=30
+  while [ ! -e "$place/done" ] && [ $ticks != 0 ]; do
+    sleep 0.1
+    ticks=$((ticks - 1))
+  done
+  [ ! -e "$place/said" ] || overrides=$newline$(cat "$place/said")$newline
+  rm -rf -- "$place"
+}
+
 of_function() {
   device=$bus/$1
   seen=
-  for key in vendor device class driver_override power_state boot_vga; do
+  for key in vendor device class power_state boot_vga; do
     value "$device/$key"
     seen="$seen$key=$line$newline"
   done
   leads_to "$device/driver"
   seen="${seen}driver=$target$newline"
+  bound=$target
   leads_to "$device/iommu_group"
   seen="${seen}group=$target$newline"
+  case $bound,$ROOT,"$ours " in
+    ,,*" $1 "*)
+      case $overrides in
+        *"$newline$1 "*) line=${overrides#*"$newline$1 "} line=${line%%"$newline"*} ;;
+        *) line='?' ;;
+      esac ;;
+    *) value "$device/driver_override" ;;
+  esac
+  seen="${seen}driver_override=$line$newline"
   target=
   case $heads in *"$newline$1 "*) target=${heads#*"$newline$1 "} target=${target%%"$newline"*} ;; esac
   seen="${seen}config=$target$newline"

@@ -18,15 +18,12 @@ from pyinfra.api.state import State
 from provision.acts import service as service_acts
 from provision.acts import stack as stack_acts
 from provision.plan import Step
-from provision.run import rebooting
-from provision.run.back import metal_items, take_back
+from provision.run import back, rebooting
 from provision.run.carrying import Commands, carried, executing, guarded
 from provision.run.errors import ActFailed, Refused
 from provision.run.session import Session
 from provision.spec import Guest, Machine
 from provision.stack.desired import DesiredService
-
-METAL = (Step.RELEASE, Step.DRIVER, Step.REBOOT, Step.DEVICE_NODES)
 
 
 @operation()
@@ -78,33 +75,25 @@ def prove_metal() -> Commands:
         if not executing(session.state):
             host.noop("the metal is looked at when the run gets here")
             return
-        if metal_items(session, machine):
+        if back.metal_items(session, machine):
             session.new_epoch(machine)
         plan = session.plan(machine)
-        left = [
-            item
-            for item in plan.items
-            if item.host == host.name and item.step in METAL and item.kind != "reboot.confirm"
-        ]
-        if left or plan.refusals:
-            reasons = [item.text for item in left] + [str(refusal) for refusal in plan.refusals]
-            yield FunctionCommand(_unproven(session, machine, reasons), (), {})
+        try:
+            back.prove_metal(plan, host.name)
+        except ActFailed as error:
+            yield FunctionCommand(_unproven(session, machine, error), (), {})
             return
         host.noop("the metal is as wanted")
 
     yield from guarded(body)
 
 
-def _unproven(session: Session, machine: Machine, reasons: list[str]) -> Callable[[State, Host], bool]:
+def _unproven(session: Session, machine: Machine, problem: ActFailed) -> Callable[[State, Host], bool]:
     def act(state: State, host: Host) -> bool:
-        problem = ActFailed(
-            "the steps of the metal said that all went well, and a fresh look finds left:\n"
-            + "\n".join(f"  - {reason}" for reason in reasons)
-        )
         session.problems.append(problem)
         session.journal.write("failed", host=host.name, why=str(problem))
         session.say(f"{host.name}: {problem}")
-        take_back(session, machine, Step.DEVICE_NODES)
+        back.take_back(session, machine, Step.DEVICE_NODES)
         return False
 
     return act

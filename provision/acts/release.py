@@ -52,14 +52,19 @@ def _put(host: Host, edit: FileEdit) -> None:
 def regenerate(host: Host, wanted: Regenerate, say: Voice) -> None:
     """Makes the initramfs of each kernel and the boot loader's configuration; the marker goes when all is there."""
     say(f"making the initramfs of {', '.join(wanted.kernels) or 'no kernel'} anew")
-    script = render(
+    shell.run(
+        host, regenerate_script(wanted), "making the initramfs and the boot loader's configuration anew"
+    )
+
+
+def regenerate_script(wanted: Regenerate) -> str:
+    return render(
         "regenerate.sh.j2",
         kernels=shlex.join(wanted.kernels) or '""',
         boot_loader=wanted.boot_loader,
         marker=MARKER,
         state=keeping.STATE,
     )
-    shell.run(host, script, "making the initramfs and the boot loader's configuration anew")
 
 
 def online(host: Host, switch: Switch, say: Voice) -> None:

@@ -22,10 +22,11 @@ _LISTS = (
 )
 _RULES = ("/etc/udev/rules.d", "/run/udev/rules.d", "/usr/local/lib/udev/rules.d", "/usr/lib/udev/rules.d")
 
-# Links of /proc/PID/fd lead to what a process has open; a write to `unbind` that blocks is such a process too.
+# Links of /proc/PID/fd lead to what a process has open. A write to `unbind` that blocks is such a process too, and so
+# is one that closed the group's file and kept the device.
 _OPENERS = r"""
-find /proc/[0-9]*/fd -lname '/dev/vfio/*' -printf '%h %l\n' -o -lname '/dev/nvidia*' -printf '%h %l\n' \
-  -o -lname '/sys/bus/pci/drivers/*/unbind' -printf '%h %l\n' 2>/dev/null | sort -u | while read -r folder target; do
+find /proc/[0-9]*/fd -maxdepth 1 \( -lname '/dev/vfio/*' -o -lname '/dev/nvidia*' -o -lname '*/unbind' \
+  -o -lname 'anon_inode:*vfio-device*' \) -printf '%h %l\n' 2>/dev/null | sort -u | while read -r folder target; do
   pid=${folder#/proc/} pid=${pid%/fd}
   printf '%s\t%s\t%s\n' "$pid" "$target" "$(tr '\0\n\t' '   ' <"/proc/$pid/cmdline" 2>/dev/null)"
 done
@@ -62,7 +63,7 @@ REQUESTS = [
 
 @dataclass(frozen=True)
 class Opener:
-    """A process that has a file of /dev/vfio, /dev/nvidia* or a driver's ``unbind`` open."""
+    """A process that has a file of /dev/vfio, /dev/nvidia*, a device of VFIO or a driver's ``unbind`` open."""
 
     pid: int
     target: str
@@ -76,7 +77,7 @@ def openers(snapshot: Snapshot) -> tuple[Opener, ...]:
     """Raises CouldNotLook when the processes could not be listed."""
     code, output = snapshot.command("openers")
     found = []
-    for line in output.splitlines():
+    for line in filter(str.strip, output.splitlines()):
         words = line.split("\t", 2)
         if len(words) != 3 or not words[0].isdecimal():
             raise CouldNotLook(f"the list of open device files is unreadable: {line[:120]!r}")

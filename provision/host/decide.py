@@ -32,17 +32,14 @@ def host_plan(machine: Machine, snapshot: Snapshot, held: Sequence[Prebuilt] = (
     plans = [Plan(machine.name, (), tuple(refusals), tuple(notes))]
     if machine.managed:
         reasons: tuple[Reason, ...] = ()
+        plans.append(driver_plan(machine, snapshot, held))
         try:
             released, reasons = metal_plan(machine, snapshot)
             plans.append(released)
         except CouldNotLook as error:
             if _unseen(machine, error) not in refusals:
                 plans.append(Plan(machine.name, (), (_unseen(machine, error),)))
-        plans += [
-            driver_plan(machine, snapshot, held),
-            reboot_plan(machine, snapshot, reasons),
-            nodes_plan(machine, snapshot),
-        ]
+        plans += [nodes_plan(machine, snapshot), reboot_plan(machine, snapshot, reasons)]
     return join(machine.name, plans)
 
 

@@ -75,15 +75,6 @@ def driver_plan(machine: Machine, snapshot: Snapshot, held: Sequence[Prebuilt] =
             )
         else:
             refusals += flavour_refusals(machine, view.pci_functions(snapshot) if machine.gpus else ())
-        if driver.route not in _ROUTES:
-            refusals.append(
-                Refusal(
-                    f"{WHERE}.route",
-                    f"route {driver.route!r} is not one that kpro installs by",
-                    "the driver would not be put in place",
-                    f"use one of {', '.join(sorted(_ROUTES))}, or install it yourself and set managed=False",
-                )
-            )
         case = _Case(
             machine,
             driver,
@@ -94,7 +85,17 @@ def driver_plan(machine: Machine, snapshot: Snapshot, held: Sequence[Prebuilt] =
             driver_seen.packages(snapshot),
         )
         missing = tuple(kernel for kernel in case.kernels if not _in_place(case, kernel))
-        if missing and not refusals:
+        if missing and driver.route not in _ROUTES:
+            refusals.append(
+                Refusal(
+                    f"{WHERE}.route",
+                    f"route {driver.route!r} is not one that kpro installs by, and {case.pin} is not in place for "
+                    + ", ".join(missing),
+                    "the driver would not be put in place",
+                    f"use one of {', '.join(sorted(_ROUTES))}, or install it yourself",
+                )
+            )
+        elif missing and not refusals:
             refusals += foreign(driver.route, snapshot, case.modules, case.packages) + _ROUTES[driver.route](
                 case, missing
             )
@@ -147,6 +148,9 @@ def _in_place(case: _Case, kernel: str) -> bool:
         for module in found
     ):
         return False
+    if driver.route not in _ROUTES:
+        # Put there by the operator: the modules are what can be judged.
+        return True
     if driver.route == "prebuilt":
         return any(
             receipt.whole

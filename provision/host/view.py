@@ -23,7 +23,7 @@ LXC_TOOLS = ("lxc-start", "lxc-attach", "lxc-info", "lxc-stop", "lxc-config", "l
 class PciFunction:
     """A PCI function. ``config`` holds its first four configuration bytes in hex, None where they were not read (only
     NVIDIA's are); ``bar1`` is the size of its second memory window in bytes; ``boot_vga``: the firmware's console is
-    on it; ``vfio_dev`` its name under /dev/vfio/devices."""
+    on it; ``vfio_dev`` its name under /dev/vfio/devices; ``locked``: the kernel holds it, for an unbind that waits."""
 
     bdf: Bdf
     device: str
@@ -37,6 +37,7 @@ class PciFunction:
     boot_vga: bool = False
     bar1: int | None = None
     vfio_dev: str | None = None
+    locked: bool = False
 
     @property
     def is_nvidia(self) -> bool:
@@ -123,13 +124,14 @@ def group_functions(snapshot: Snapshot) -> tuple[PciFunction, ...]:
                 pairs["class"],
                 pairs["driver"] or None,
                 pairs["group"] or None,
-                None if override in ("", "(null)") else override,
+                None if override in ("", "(null)", "?") else override,
                 pairs["vendor"],
                 pairs["config"].replace(" ", "") or None,
                 pairs["power_state"] or None,
                 pairs["boot_vga"] == "1",
                 _window(pairs["bar1"]),
                 pairs["vfio_dev"] or None,
+                override == "?",
             )
         )
     return tuple(sorted(found, key=lambda function: function.bdf))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from provision.acts import confirm, undo
-from provision.plan import Item, Step
-from provision.run.errors import RunError
+from provision.plan import Item, Plan, Step
+from provision.run.errors import ActFailed, RunError
 from provision.run.session import Session
 from provision.spec import Machine
 
@@ -16,6 +16,24 @@ def metal_items(session: Session, machine: Machine) -> list[Item]:
         for item in session.changed
         if item.host == machine.host_name and Step.RELEASE <= item.step <= Step.DEVICE_NODES
     ]
+
+
+def prove_metal(plan: Plan, host: str) -> None:
+    """Raises ActFailed when a plan from a fresh look still has something to do on the metal in steps 2-5, or cannot
+    tell. A boot that is to be confirmed is no such thing: this is what it waits for."""
+    left = [
+        item.text
+        for item in plan.items
+        if item.host == host
+        and Step.RELEASE <= item.step <= Step.DEVICE_NODES
+        and item.kind != "reboot.confirm"
+    ]
+    reasons = left + [str(refusal) for refusal in plan.refusals]
+    if reasons:
+        raise ActFailed(
+            "the steps of the metal said that all went well, and a fresh look finds left:\n"
+            + "\n".join(f"  - {reason}" for reason in reasons)
+        )
 
 
 def take_back(session: Session, machine: Machine, step: Step) -> None:
@@ -38,7 +56,7 @@ def take_back(session: Session, machine: Machine, step: Step) -> None:
             and not done.reboot
             and any(item.kind == "reboot" for item in metal_items(session, machine))
         ):
-            # Else the machine, which still waits for a confirmation, would do it again.
+            # Else the machine, which waits for a confirmation, would do it once more.
             confirm.disarm(session.host(name))
     except RunError as error:
         session.say(

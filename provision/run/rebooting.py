@@ -36,8 +36,8 @@ def check(session: Session, host: Host, machine: Machine, item: Item) -> None:
 
 
 def may(session: Session, host: Host, machine: Machine) -> bool:
-    """Is it allowed, and is it another machine than this one?"""
-    return not _is_here(session, host, machine) and allowed(session, host, machine)
+    """Is a reboot allowed, and possible from here? Raises RunError when ``--data reboot=`` has another word."""
+    return allowed(session, host, machine) and not _is_here(session, host, machine)
 
 
 def allowed(session: Session, host: Host, machine: Machine) -> bool:

@@ -10,8 +10,7 @@ from typing import Any
 from pyinfra.api.host import Host
 
 from provision import inventory
-from provision.acts import confirm, undo
-from provision.acts import reboot as reboot_act
+from provision.acts import confirm, reboot, undo
 from provision.acts.voice import Voice
 from provision.host import keeping
 from provision.host.changes import Change
@@ -21,8 +20,6 @@ from provision.run.commands import Answer, connected, finish
 from provision.run.errors import EXIT_DONE, EXIT_ERROR, EXIT_PENDING, EXIT_USAGE, ActFailed, RunError
 from provision.run.session import Session
 from provision.spec import Machine
-
-REBOOT_SECONDS = 600
 
 
 @dataclass(frozen=True)
@@ -46,14 +43,14 @@ class After:
     exit_code: int
 
 
-def rollback(name: str, limit: Sequence[str], yes: bool, as_json: bool, reboot: bool) -> int:
+def rollback(name: str, limit: Sequence[str], yes: bool, as_json: bool, may_reboot: bool) -> int:
     """Exit code of ``provision rollback``."""
-    return finish(lambda: _rollback(name, limit, yes, as_json, reboot), "rollback", as_json)
+    return finish(lambda: _rollback(name, limit, yes, as_json, may_reboot), "rollback", as_json)
 
 
-def _rollback(name: str, limit: Sequence[str], yes: bool, as_json: bool, reboot: bool) -> Answer:
+def _rollback(name: str, limit: Sequence[str], yes: bool, as_json: bool, may_reboot: bool) -> Answer:
     loaded = inventory.load(name, limit, names=False)
-    with connected(loaded, limit, (), f"rollback {name}", reboot) as run:
+    with connected(loaded, limit, (), f"rollback {name}", may_reboot) as run:
         session: Session = run.session
         machines = [_look(session, machine) for machine in run.machines]
         present.to_put_back(
@@ -99,8 +96,8 @@ def _put_back(session: Session, before: Before) -> After:
         if done.reboot and rebooting.may(session, before.host, before.machine):
             _reboot(session, before, done)
             done = undo.undo(before.host, session.id)
-        if done.ok and not done.reboot:
-            # A boot that still waits for its confirmation has nothing left to take back.
+        if done.ok:
+            # Of a run that waits for its confirmation there is nothing left to take back.
             confirm.disarm(before.host)
         after = undo.look(before.host, before.changes)
     except RunError as error:
@@ -123,9 +120,10 @@ def _reboot(session: Session, before: Before, done: undo.Undone) -> None:
     reasons = tuple(
         Reason("undo.in_use", before.machine.name, line) for line in done.said if "the next reboot" in line
     )
-    wanted = Reboot(reasons, REBOOT_SECONDS, armed=False)
+    # What is being put back is not put back once more: nothing waits for a confirmation.
+    wanted = Reboot(reasons, armed=False)
     try:
-        reboot_act.reboot(before.host, wanted, Voice(session.id, session.say))
+        reboot.reboot(before.host, wanted, Voice(session.id, session.say))
     except ActFailed:
         if not before.host.connected:
             session.lock_is_lost(before.machine)

@@ -14,7 +14,7 @@ from provision.host.release import cmdline, foreign, lists, modprobe, udev
 from provision.host.release.target import Holder, Target
 from provision.host.view import PciFunction
 
-DRIVER_FILE = "/etc/modprobe.d/kpro-nvidia.conf"
+DRIVER_FILE = "/etc/modprobe.d/kpro-gpus.conf"
 RULES_FILE = "/etc/udev/rules.d/10-kpro-vfio.rules"
 MODULES_FILE = "/etc/modules-load.d/kpro-vfio.conf"
 OWN = (DRIVER_FILE, RULES_FILE, MODULES_FILE)

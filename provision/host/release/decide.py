@@ -24,6 +24,8 @@ def metal_plan(machine: Machine, snapshot: Snapshot) -> tuple[Plan, tuple[Reason
     if not machine.gpus:
         return Plan(machine.name), ()
     seen = hands(machine, snapshot)
+    if not seen.gpus:
+        return Plan(machine.name), ()
     look = _look(machine, snapshot)
     if look.driver is None and any(gpu.driver == "nvidia" for gpu in seen.gpus):
         raise CouldNotLook("a GPU is bound to nvidia, and /proc/driver/nvidia/version is not there")

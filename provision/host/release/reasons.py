@@ -102,7 +102,7 @@ def _stuck(look: Look, gpu: PciFunction) -> str | None:
     for opener in look.openers:
         if opener.target.endswith("/unbind"):
             return f"{opener} still writes to {opener.target}"
-    return None
+    return f"the kernel holds {gpu.bdf} locked" if gpu.locked else None
 
 
 def _blacklisted(look: Look, gpu: PciFunction) -> str | None:

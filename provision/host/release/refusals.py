@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from checks.snapshot import CouldNotLook, Snapshot
@@ -34,11 +35,19 @@ def all_of(snapshot: Snapshot, seen: Hands, look: Look) -> Iterator[Refusal]:
 
 
 def _in_use(seen: Hands, look: Look, gpu: PciFunction) -> Iterator[Refusal]:
-    """A virtual machine has the IOMMU group of its GPU open: /dev/vfio/GROUP, or /dev/vfio/devices/vfioN."""
+    """A virtual machine has the IOMMU group of its GPU open: /dev/vfio/GROUP, or /dev/vfio/devices/vfioN. A process
+    that kept a device alone does not tell which: it counts for every GPU on vfio-pci."""
     groups = {function.group for function in seen.of(gpu) if function.group}
     nodes = {f"/dev/vfio/{prefix}{group}" for group in groups for prefix in ("", "noiommu-")}
     nodes |= {f"/dev/vfio/devices/{function.vfio_dev}" for function in seen.of(gpu) if function.vfio_dev}
     users = [opener for opener in look.openers if opener.target in nodes]
+    known = {
+        opener.pid
+        for opener in look.openers
+        if re.match(r"/dev/vfio/(noiommu-)?\d|/dev/vfio/dev", opener.target)
+    }
+    if any(function.on_vfio for function in seen.of(gpu)):
+        users += [user for user in look.openers if "vfio-device" in user.target and user.pid not in known]
     if users:
         yield Refusal(
             f"GPU {gpu.bdf}",

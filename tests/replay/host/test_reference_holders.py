@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from checks.bdf import Bdf
-from provision.host.decide import host_plan
 from provision.host.moves import Edits, Switch
 from provision.host.release import cmdline, foreign, lists, modprobe, udev
+from provision.host.release.decide import metal_plan
 from provision.host.release.reasons import ROWS, Look
 from provision.host.release.target import Holder, Target
 from provision.host.view import PciFunction
@@ -135,7 +135,7 @@ def switches(plan: Plan) -> dict[str, list[tuple[str, str | None]]]:
 
 def test_two_a6000_of_which_one_has_its_audio_at_home(host_files: Path) -> None:
     seen = from_lspci((host_files / "lspci/Dnnk_a6000_x2_vfio_composed.txt").read_text())
-    found = host_plan(machine("42:00.0", "61:00.0"), seen.snapshot)
+    found = metal_plan(machine("42:00.0", "61:00.0"), seen.snapshot)[0]
     assert found.refusals == ()
     assert switches(found) == {
         str(FIRST): [("42:00.0", "vfio-pci"), ("42:00.1", "vfio-pci")],
@@ -145,7 +145,7 @@ def test_two_a6000_of_which_one_has_its_audio_at_home(host_files: Path) -> None:
 
 def test_two_unbound_gpus_are_loaded_and_nothing_is_switched(host_files: Path) -> None:
     seen = from_lspci((host_files / "lspci/nnk_rtx_pro_6000_x2_unbound.txt").read_text())
-    found = host_plan(machine("01:00.0", "02:00.0"), seen.snapshot)
+    found = metal_plan(machine("01:00.0", "02:00.0"), seen.snapshot)[0]
     assert found.refusals == ()
     assert switches(found) == {}
     assert [item.kind for item in found.items] == ["driver.load"]
@@ -156,7 +156,7 @@ def test_a_gpu_on_nvidia_has_nothing_to_be_released(host_files: Path) -> None:
     version = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build\n"
     seen.put("file", "/proc/driver/nvidia/version", version)
     (bdf,) = (p for p in seen.snapshot.paths("pci") if b"0x0300" in (seen.snapshot.data("pci", p) or b""))
-    assert host_plan(machine(bdf), seen.snapshot).items == ()
+    assert metal_plan(machine(bdf), seen.snapshot)[0].items == ()
 
 
 def groups(text: str) -> Seen:
@@ -173,7 +173,7 @@ def groups(text: str) -> Seen:
 
 def test_a_bridge_in_the_group_is_never_unbound(host_files: Path) -> None:
     seen = groups((host_files / "iommu/group_shared_with_root_port.txt").read_text())
-    found = host_plan(machine("01:00.0"), seen.snapshot)
+    found = metal_plan(machine("01:00.0"), seen.snapshot)[0]
     assert found.refusals == ()
     assert [bdf for bdf, _ in switches(found)["0000:01:00.0"]] == ["01:00.0", "01:00.1", "01:00.2", "01:00.3"]
 
@@ -181,7 +181,7 @@ def test_a_bridge_in_the_group_is_never_unbound(host_files: Path) -> None:
 def test_an_old_console_card_beside_the_wanted_ones_hinders_nobody(host_files: Path) -> None:
     seen = groups((host_files / "iommu/groups_a6000_epyc.txt").read_text())
     seen.gpu("0000:41:00.0", "nouveau", "24", device="0x0ff3", boot_vga="1")
-    found = host_plan(machine("42:00.0", "61:00.0"), seen.snapshot)
+    found = metal_plan(machine("42:00.0", "61:00.0"), seen.snapshot)[0]
     assert found.refusals == ()
     assert set(switches(found)) == {str(FIRST), str(SECOND)}
     assert not [item for item in found.items if item.kind == "reboot"]
@@ -197,7 +197,7 @@ def test_nvswitches_are_no_gpus_and_stay(host_files: Path) -> None:
         if b"class=0x0302" in (seen.snapshot.data("pci", path) or b"")
     ]
     assert len(wanted) == 8
-    found = host_plan(machine(*wanted), seen.snapshot)
+    found = metal_plan(machine(*wanted), seen.snapshot)[0]
     assert found.refusals == ()
     moved = {bdf for functions in switches(found).values() for bdf, _ in functions}
     assert {str(Bdf.parse(bdf)) for bdf in moved} == set(wanted)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from provision.guest import userspace
 from provision.host import view
 from provision.spec import Driver, Engine, Gpu, Guest, Machine, Model, Service
 from provision.stack.decide import FOLDERS, Shipped
@@ -47,7 +48,7 @@ def machine(files: Path) -> Machine:
         name="box",
         gpus=[Gpu(bdf="42:00.0", model="RTX A6000")],
         gpu_count=1,
-        driver=Driver(version="580.159.04", flavour="open"),
+        driver=Driver(version="580.159.04", flavour="open", route="prebuilt"),
         guests=[Guest(name="llm", backend="lxc", id="c1", gpus=["42:00.0"], services=[service])],
     )
 
@@ -59,7 +60,7 @@ def desired(machine: Machine) -> DesiredService:
 
 
 @pytest.fixture
-def host() -> Seen:
+def host(machine: Machine) -> Seen:
     """A root shell on a host whose one A6000 is on the nvidia driver; no container yet."""
     seen = Seen().boots().tools(*view.TOOLS, *view.LXC_TOOLS)
     seen.cmd("id-u", "0\n").cmd("lxc-path", "/var/lib/lxc\n").cmd("lxc-ls", "other\n")
@@ -81,7 +82,7 @@ def host() -> Seen:
     ):
         seen.put("file", path, None)
     seen.put("file", "/etc/kpro/test-host", None).put("stat", "/etc/kpro/test-host", None)
-    return seen
+    return seen.driver("580.159.04").served(machine)
 
 
 @pytest.fixture
@@ -117,4 +118,5 @@ def inside(desired: DesiredService) -> Seen:
     seen.cmd("unit-tiny", "ActiveState=active\nSubState=running\nUnitFileState=enabled\nMainPID=77\n")
     seen.cmd("running-tiny", f"{desired.digest}\n")
     seen.put("file", "/proc/net/tcp", None).put("file", "/proc/net/tcp6", None)
-    return seen
+    seen.put("file", userspace.LINKER, None).put("link", userspace.PROGRAM, None)
+    return seen.cmd("nvidia-libraries", "", 1)

@@ -83,13 +83,14 @@ def loaded(host: Seen, *gpus: str) -> Seen:
     return host.put("file", "/proc/driver/nvidia/version", LOADED)
 
 
-def noded(host: Seen, *gpus: str) -> Seen:
+def installed(host: Seen) -> Seen:
+    return host.driver(VERSION)
+
+
+def noded(host: Seen, *gpus: str, of: Machine | None = None) -> Seen:
+    """The driver's minors are known, the boot unit is enabled and has made the nodes."""
     for minor, bdf in enumerate(gpus or (FIRST, SECOND)):
-        host.put(
-            "file",
-            f"/proc/driver/nvidia/gpus/{bdf}/information",
-            f"Model: \t\t NVIDIA RTX A6000\nDevice Minor: \t {minor}\n",
-        )
-    return host.put(
-        "file", "/proc/devices", "Character devices:\n195 nvidia\n508 nvidia-uvm\n\nBlock devices:\n"
-    )
+        information = f"Model: \t\t NVIDIA RTX A6000\nDevice Minor: \t {minor}\n"
+        host.put("file", f"/proc/driver/nvidia/gpus/{bdf}/information", information)
+    devices = "Character devices:\n195 nvidia\n508 nvidia-uvm\n\nBlock devices:\n"
+    return host.put("file", "/proc/devices", devices).served(of or machine(*gpus))

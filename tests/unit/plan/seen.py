@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from checks.snapshot import Section, Snapshot
-from provision.host import boot
+from provision.host import boot, driver_seen, nodes, reboot, view
+from provision.spec import Machine
 
 A6000, AUDIO = "0x2230", "0x1aef"
+ARCHIVES = [f"nvidia-{version}-open-6.1.0-50-amd64.tar.zst" for version in ("535.261.03", "580.159.04")]
 OPTIONAL = [request.split(":", 1)[1] for request in boot.REQUESTS if request.startswith("file:")]
 
 
@@ -64,7 +66,37 @@ class Seen:
         self.put("file", "/etc/default/grub", 'GRUB_DEFAULT=0\nGRUB_CMDLINE_LINUX_DEFAULT="quiet"\n')
         self.put("file", "/etc/modprobe.d/nouveau.conf", "blacklist nouveau\n")
         self.put("file", "/proc/modules", "ext4 900000 1 - Live 0x0\n")
-        return self.cmd("openers", "").cmd("kernel-log", "")
+        self.put("file", "/sys/module/module/parameters/sig_enforce", "N\n")
+        self.put("file", "/sys/kernel/security/lockdown", None).put("dir", "/boot", f"vmlinuz-{kernel}\n")
+        for path in (reboot.ARM, *reboot.TAKEN_BACK, nodes.UNIT, nodes.SCRIPT):
+            self.put("file", path, None)
+        self.put("link", nodes.LINK, None).cmd("device-nodes", "").tools("zstd", "dkms")
+        for path in driver_seen.RUN_MARKS:
+            self.put("stat", path, None)
+        return self.cmd("openers", "\n").cmd("kernel-log", "\n").driver(None, kernel)
+
+    def driver(self, version: str | None, kernel: str = "6.1.0-50-amd64") -> Seen:
+        """The prebuilt driver of this version is installed, or its archive lies ready on the host (None)."""
+        self.put("dir", driver_seen.PREBUILT, "".join(f"{name}\n" for name in ARCHIVES))
+        module = f"/lib/modules/{kernel}/updates/nvidia.ko"
+        found = (
+            f"{kernel}|{module}|{version}|Dual MIT/GPL|{kernel} SMP|yes\n" if version else f"{kernel}|||||\n"
+        )
+        receipt = f"{kernel}|whole|# prebuilt {version} open\n" if version else ""
+        return self.cmd("driver-modules", found).cmd("driver-packages", "").cmd("driver-receipts", receipt)
+
+    def served(self, machine: Machine) -> Seen:
+        """The boot unit of this machine is there, and the nodes of its GPUs, whose minors are known."""
+        for item in nodes.nodes_plan(machine, self.snapshot).items:
+            for edit in item.payload.files if item.kind == "nodes.unit" else ():
+                self.put("file", edit.path, edit.data)
+        lines = [
+            f"/dev/nvidia{minor} c3 {minor:x} character special file"
+            for minor in view.minors(self.snapshot).values()
+        ]
+        lines += ["/dev/nvidiactl c3 ff character special file"]
+        lines += [f"/dev/nvidia-uvm{end} 1fc {end != '':x} character special file" for end in ("", "-tools")]
+        return self.put("link", nodes.LINK, nodes.UNIT).cmd("device-nodes", "\n".join(lines))
 
     @property
     def snapshot(self) -> Snapshot:

@@ -15,7 +15,7 @@ from tests.unit.plan.seen import Seen
 
 RULES, DRIVER, MODULES = (
     "/etc/udev/rules.d/10-kpro-vfio.rules",
-    "/etc/modprobe.d/kpro-nvidia.conf",
+    "/etc/modprobe.d/kpro-gpus.conf",
     "/etc/modules-load.d/kpro-vfio.conf",
 )
 
@@ -74,7 +74,7 @@ def test_what_keeps_the_twin_is_not_taken_out(piled: Seen, one: Machine) -> None
 
 def test_a_kept_gpu_is_settled_after_one_run(piled: Seen, one: Machine) -> None:
     pile.regenerated(pile.written(piled, plan(piled, one).items))
-    pile.noded(pile.loaded(pile.switched(piled, FIRST), FIRST), FIRST)
+    pile.noded(pile.loaded(pile.installed(pile.switched(piled, FIRST)), FIRST), FIRST)
     assert plan(piled, one).items == ()
 
 
@@ -218,7 +218,7 @@ def test_what_kpro_does_not_edit_is_refused_with_the_command_that_does(piled: Se
 def test_without_any_kernel_to_make_an_initramfs_for_nothing_is_touched(piled: Seen, one: Machine) -> None:
     found = plan(piled.put("names", "/boot/vmlinuz-*", "\n"), one)
     assert "no kernel" in refused(found)
-    assert found.items == ()
+    assert not [item for item in found.items if item.kind.startswith("release.")]
 
 
 def test_proxmox_boots_by_its_own_tool(piled: Seen, one: Machine) -> None:

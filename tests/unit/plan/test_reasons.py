@@ -44,6 +44,7 @@ FIRES: list[tuple[str, Look, PciFunction]] = [
     ("blackwell-after-vm", LOOK, BLACKWELL),
     ("xid-154", replace(LOOK, kernel_log=(XID.format("0000:42:00", 154, REBOOT),)), GPU),
     ("unbind-stuck", replace(LOOK, openers=(WRITER,)), GPU),
+    ("unbind-stuck", LOOK, replace(GPU, locked=True)),
     ("module-blacklist", replace(LOOK, running_cmdline="quiet module_blacklist=radeon,nvidia"), GPU),
     ("kernel-without-modules", replace(LOOK, module_trees=("6.1.0-51-amd64",)), GPU),
 ]

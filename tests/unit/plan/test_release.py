@@ -52,7 +52,10 @@ def test_two_gpus_that_everything_holds_are_released_and_loaded(host: Seen) -> N
         (2, "release.regenerate", "initramfs and boot loader"),
         (2, "release.online", FIRST),
         (2, "release.online", SECOND),
+        (3, "driver.install", "535.261.03 open"),
         (3, "driver.load", "nvidia"),
+        (5, "nodes.unit", "kpro-devices.service"),
+        (5, "nodes.make", "/dev/nvidia*"),
     ]
     switch = one(found, "release.online", FIRST).payload
     assert switch == Switch(
@@ -121,6 +124,13 @@ def test_a_vm_that_has_the_device_by_its_new_node_is_seen_too(host: Seen) -> Non
     assert "/dev/vfio/devices/vfio0" in refused(plan(host))
 
 
+def test_a_device_that_is_held_without_its_group_may_be_any(host: Seen) -> None:
+    device = OPENER.replace("/dev/vfio/1", "anon_inode:[vfio-device]")
+    assert len(plan(host.cmd("openers", device)).refusals) == 2
+    with_its_group = device + OPENER.replace("/dev/vfio/1", "/dev/vfio/9")
+    assert plan(host.cmd("openers", with_its_group)).refusals == ()
+
+
 def test_a_machine_that_is_not_managed_is_only_looked_at(host: Seen) -> None:
     found = plan(host, pile.machine().model_copy(update={"managed": False}))
     assert found.items == ()
@@ -131,8 +141,10 @@ def test_a_machine_with_its_gpus_ready_has_nothing_to_do(host: Seen) -> None:
     pile.written(host, plan(host).items)
     for bdf in (FIRST, SECOND):
         pile.switched(host, bdf)
-    pile.noded(pile.loaded(pile.regenerated(host)))
-    assert plan(host) == Plan("box", (), (), ("driver 535.261.03 (open) is loaded, as pinned",))
+    pile.noded(pile.loaded(pile.installed(pile.regenerated(host))))
+    found = plan(host)
+    assert (found.items, found.refusals) == ((), ())
+    assert "driver 535.261.03 (open) is loaded, as pinned" in found.notes
 
 
 def test_an_earlier_run_that_was_cut_makes_the_initramfs_anew(host: Seen) -> None:
@@ -147,6 +159,7 @@ def test_the_plan_during_the_run_is_always_a_part_of_the_plan_shown(host: Seen) 
         lambda: pile.regenerated(host),
         lambda: pile.switched(host, FIRST),
         lambda: pile.switched(host, SECOND),
+        lambda: pile.installed(host),
         lambda: pile.loaded(host, FIRST, SECOND),
         lambda: pile.noded(host),
     ]
@@ -170,7 +183,15 @@ def test_steps_come_in_the_order_of_the_runbook(host: Seen) -> None:
 def test_a_reason_turns_the_switch_into_a_reboot(host: Seen) -> None:
     host.gpu(FIRST, "nouveau", "1", boot_vga="1")
     found = plan(host)
-    assert [kind for _, kind, _ in what(found)] == ["release.files", "release.regenerate", "reboot"]
+    assert [kind for _, kind, _ in what(found)] == [
+        "release.files",
+        "release.regenerate",
+        "driver.install",
+        "reboot",
+        "nodes.unit",
+        "nodes.make",
+        "reboot.confirm",
+    ]
     payload = one(found, "reboot").payload
     assert isinstance(payload, Reboot)
     assert [(reason.row, reason.subject) for reason in payload.reasons] == [("nouveau-console", FIRST)]

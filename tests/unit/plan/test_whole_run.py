@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from provision.guest.decide import Container
+from provision.guest.decide import Container, container_plan
 from provision.host.decide import pending
 from provision.plan import Item, Plan
 from provision.planner import Observed, Wanted, plan_machine
@@ -27,7 +27,7 @@ def whole(machine: Machine) -> Machine:
 
 @pytest.fixture
 def host(piled: Seen) -> Seen:
-    piled.cmd("lxc-path", "/var/lib/lxc\n").cmd("lxc-ls", "\n")
+    piled.cmd("lxc-path", "/var/lib/lxc\n").cmd("lxc-ls", "\n").cmd("userspace", "absent\n")
     for path in (
         "/proc/net/tcp",
         "/proc/net/tcp6",
@@ -74,8 +74,7 @@ def test_a_container_is_planned_before_its_gpus_are_there_and_decided_when_they_
     early = planned(whole, host, None)
     assert early.refusals == ()
     assert config(early).early
-    for moment in (pile.loaded, pile.noded):
-        moment(host)
+    pile.noded(pile.loaded(pile.installed(host)), of=whole)
     for bdf in (FIRST, SECOND):
         host.audio(f"{bdf[:-1]}1", "snd_hda_intel", bdf[6])
     pile.regenerated(pile.written(host, early.items))
@@ -88,24 +87,30 @@ def test_a_container_is_planned_before_its_gpus_are_there_and_decided_when_they_
 def test_minors_that_are_still_unknown_when_nothing_is_pending_are_refused(
     whole: Machine, host: Seen, planned: Planner
 ) -> None:
-    pile.loaded(pile.regenerated(pile.written(host, planned(whole, host, None).items)))
+    pile.installed(pile.loaded(pile.regenerated(pile.written(host, planned(whole, host, None).items))))
+    host.served(whole)
     for bdf in (FIRST, SECOND):
         host.audio(f"{bdf[:-1]}1", "snd_hda_intel", bdf[6])
     found = planned(whole, host, None)
-    assert pending(found) == ()
-    assert "has no entry in /proc/driver/nvidia/gpus" in str(found.refusals)
+    assert {item.kind for item in pending(found)} == {"nodes.make"}
+    assert found.refusals == ()
+    without_nodes = container_plan(whole, whole.guests[0], host.snapshot)
+    assert "has no entry in /proc/driver/nvidia/gpus" in str(without_nodes.refusals)
 
 
 def test_each_plan_of_the_run_is_a_part_of_the_plan_shown(
     whole: Machine, host: Seen, inside: Seen, planned: Planner
 ) -> None:
     shown = planned(whole, host, None)
-    assert kinds(shown.items)[:6] == [
+    assert kinds(shown.items)[:9] == [
         "release.files",
         "release.regenerate",
         "release.online",
         "release.online",
+        "driver.install",
         "driver.load",
+        "nodes.unit",
+        "nodes.make",
         "container.create",
     ]
     guest: Seen | None = None
@@ -114,8 +119,11 @@ def test_each_plan_of_the_run_is_a_part_of_the_plan_shown(
         lambda: pile.regenerated(host),
         lambda: pile.switched(host, FIRST),
         lambda: pile.switched(host, SECOND),
-        lambda: pile.noded(pile.loaded(host)),
+        lambda: pile.installed(host),
+        lambda: pile.loaded(host),
+        lambda: pile.noded(host, of=whole),
         lambda: runs(host, config(planned(whole, host, None))),
+        lambda: host.cmd("userspace", "whole\n"),
     ]
     for moment in moments:
         moment()

@@ -15,9 +15,9 @@ from pyinfra.api.state import StateStage
 from checks import testhost
 from checks.cli import main
 from provision import operations
-from provision.run import carrying
 from provision.data import demo
 from provision.host.transport import Completed
+from provision.run import carrying
 from provision.run.errors import ActFailed
 from provision.run.session import Session
 
@@ -51,9 +51,9 @@ class Stage:
         self.quiet: list[str] = []
         self.session = SimpleNamespace(
             usage=None,
-            pending={},
             say=self.said.append,
             problems=self.problems,
+            pending={},
             journal=SimpleNamespace(
                 write=lambda event, **more: self.journal.append({"event": event, **more})
             ),

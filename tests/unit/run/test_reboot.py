@@ -17,7 +17,7 @@ from provision.host.moves import Reason, Reboot
 from provision.host.reconnect import BOOT_ID
 from provision.host.transport import Completed, TransportError
 from provision.plan import Item, Plan, Refusal, Step
-from provision.run import rebooting
+from provision.run import back, rebooting
 from provision.run.errors import ActFailed, RebootPending, RunError
 from provision.spec import Machine, Ssh
 from tests.unit.plan.seen import Seen
@@ -103,6 +103,13 @@ def test_the_machine_is_armed_before_the_reboot_starts_and_waited_for(make: Call
     arm = '{"run": "' + RUN + '", "boot_id": "b0", "boots_left": 2, "seconds": 600}\n'
     assert box.did == ["prepare", "starting the reboot", arm, "drop", "connect"]
     assert "is back after 8 s" in box.said[-1]
+
+
+def test_a_reboot_that_puts_back_is_not_armed(make: Callable[..., Box]) -> None:
+    box = make(look("b1", "running"))
+    wanted = Reboot(WANTED.reasons, 100, armed=False)
+    reboot.reboot(box, wanted, Voice(RUN, box.said.append), box.pace)  # type: ignore[arg-type]
+    assert box.did == ["starting the reboot"]
 
 
 def test_an_answer_with_the_old_boot_id_is_not_taken_for_the_new_boot(make: Callable[..., Box]) -> None:
@@ -226,7 +233,7 @@ def test_a_boot_is_confirmed_only_when_nothing_is_left_on_the_metal(
 ) -> None:
     plan = Plan("box", (left,)) if isinstance(left, Item) else Plan("box", (), (left,))
     if confirmed:
-        rebooting.prove_metal(BOX, plan, "box")
+        back.prove_metal(plan, "box")
     else:
-        with pytest.raises(ActFailed, match="takes the run back by itself"):
-            rebooting.prove_metal(BOX, plan, "box")
+        with pytest.raises(ActFailed, match="a fresh look finds left"):
+            back.prove_metal(plan, "box")
