@@ -110,6 +110,17 @@ def test_to_look_changes_nothing(machine: Machine, tmp_path: Path) -> None:
     assert not (machine.state / "regenerate").exists()
 
 
+def test_to_look_tells_once_of_what_two_runs_wrote_the_same(machine: Machine, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("mine\n")
+    first = write(machine, file, "r1", "a\n")
+    file.write_text("mine\n")
+    changes = (first, write(machine, file, "r2", "a\n"))
+    assert undo(machine, changes, "--look")[1] == f"would put {file} back\n"
+    assert undo(machine, changes)[0] == 0
+    assert file.read_text() == "mine\n"
+
+
 def test_a_boot_file_that_goes_back_makes_the_initramfs_anew(machine: Machine, tmp_path: Path) -> None:
     file, plain = tmp_path / "vfio.conf", tmp_path / "plain"
     file.write_text("options vfio-pci ids=10de:2230\n")
