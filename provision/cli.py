@@ -17,7 +17,7 @@ Examples:
   provision apply kpro5 --limit llm        only the guest llm
   provision rollback kpro5                 the machines as they were before kpro
   provision runs                           what was run from here, and how it ended
-  provision demo                           the whole chain on this machine, in a throw-away container
+  provision demo                           the whole chain against a throw-away virtual host on this machine
 
 \b
 Exit codes: 0 done or in sync, 1 error, 2 usage or bad inventory, 3 refused (nothing touched),
@@ -134,17 +134,19 @@ def runs(run: str | None, as_json: bool) -> None:
 
 
 @main.command()
-@click.option("--keep", is_flag=True, help="Keep the container at the end, and say how to look into it.")
-@click.option("--quick", is_flag=True, help="Use a container (the only kind of test host so far).")
+@click.option("--keep", is_flag=True, help="Keep the test host at the end, and say how to look into it.")
+@click.option("--quick", is_flag=True, help="A container of this machine instead of a virtual host; no GPUs in it.")
 def demo(keep: bool, quick: bool) -> None:
-    """Runs the whole chain on this machine: builds a throw-away container, serves in it, runs again, cleans up.
+    """Runs the whole chain against a throw-away virtual host with two emulated GPUs that are locked in vfio-pci.
 
-    Needs root, LXC and mmdebstrap; the engine is a stand-in that needs no GPU.
+    Builds and boots the host, shows the plan, releases the GPUs, loads NVIDIA's own driver, serves in a container,
+    runs again, cleans up. Building needs root and some minutes, once. The engine is a stand-in that needs no GPU.
     """
     commands = _commands()
-    from provision.testhost import demo as demonstration
+    from provision.testhost import demo as quick_demo
+    from provision.testhost import demo_vm
 
-    sys.exit(demonstration.run(commands, keep=keep))
+    sys.exit((quick_demo if quick else demo_vm).run(commands, keep=keep))
 
 
 @main.command("build-driver")

@@ -81,7 +81,7 @@ def install(host: Host, wanted: Install, say: Voice) -> None:
         build = _BUILD.format(version=wanted.version, kernels=shlex.join(wanted.kernels))
         said = shell.run(host, build, f"compiling driver {wanted.version}")
     except ActFailed as error:
-        why = _why(host, wanted) or str(error)
+        why = _why(host, wanted) or _other_package(str(error)) or str(error)
         raise ActFailed(f"{why}\n{_take_back(host, new)}") from error
     found = re.search(r"^kpro aliases (\S+)$", said, re.MULTILINE)
     if found:
@@ -99,6 +99,18 @@ def _why(host: Host, wanted: Install) -> str | None:
     row = next((row for row in rows if row), None)
     cause = f" Known: {row.why} ({row.source}). Next: {row.instead}" if row else ""
     return f"driver {wanted.version} does not compile: {first_error(log)}.{cause}"
+
+
+def _other_package(said: str) -> str | None:
+    """dpkg's list of what failed, when none of it is the driver's."""
+    listed = re.search(r"Errors were encountered while processing:\n((?:\s+[a-z0-9][a-z0-9+.:-]+\n)+)", said)
+    names = listed[1].split() if listed else []
+    if not names or any("nvidia" in name or name == "dkms" for name in names):
+        return None
+    return (
+        f"the step of another package failed: {', '.join(names)}; the driver's own did not. Next: dpkg --configure -a "
+        f"says why\n{said}"
+    )
 
 
 def _take_back(host: Host, new: list[str]) -> str:

@@ -54,13 +54,13 @@ def build(request: Request, say: Callable[[str], None]) -> Path:
     """The archive's path. Raises Failed; then, and after an interrupt, nothing was written."""
     target = request.output
     target.parent.mkdir(parents=True, exist_ok=True)
-    with _alone(target, say), _work_folder(target.parent) as work:
+    with _alone(target.parent, say), _work_folder(target.parent) as work:
         if target.exists():
             held = pack.manifest_of(target)
-            if held.prebuilt == request.prebuilt and (request.signing is None) == (held.signed is None):
+            if held.prebuilt == request.prebuilt and _signed_as_asked(request, held):
                 say(f"already built: {target}")
                 return target
-            say("the archive that is there is another one (or signed otherwise): it is built anew")
+            say("the archive that is there is another one, or not signed with that key: it is built anew")
         _ready()
         started = time.monotonic()
 
@@ -75,6 +75,13 @@ def build(request: Request, say: Callable[[str], None]) -> Path:
     return target
 
 
+def _signed_as_asked(request: Request, held: Manifest) -> bool:
+    """A signed archive serves where no signature is asked for, not the other way round."""
+    return request.signing is None or held.signed == pack.certificate_id(
+        request.signing.certificate.read_bytes()
+    )
+
+
 def _ready() -> None:
     if os.geteuid() != 0:
         raise Failed(
@@ -87,13 +94,13 @@ def _ready() -> None:
 
 
 @contextmanager
-def _alone(target: Path, say: Callable[[str], None]) -> Iterator[None]:
-    """Two builds of one archive: the second waits, and finds it built."""
-    with (target.parent / f".{target.name}.lock").open("a") as lock:
+def _alone(folder: Path, say: Callable[[str], None]) -> Iterator[None]:
+    """One build at a time: it takes all cores, and the second of the same finds the first one's archive."""
+    with (folder / ".lock").open("a") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            say("the same archive is being built already: waiting for it")
+            say("another driver is being built: waiting for it")
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
@@ -106,18 +113,11 @@ def _work_folder(beside: Path) -> Iterator[Path]:
         raise KeyboardInterrupt
 
     for left in beside.glob(".build-*"):
-        with (left / "lock").open("a") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                continue
-            shutil.rmtree(left, ignore_errors=True)
+        shutil.rmtree(left, ignore_errors=True)
     before = signal.signal(signal.SIGTERM, stop)
     work = Path(tempfile.mkdtemp(prefix=".build-", dir=beside))
     try:
-        with (work / "lock").open("a") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield work
+        yield work
     finally:
         shutil.rmtree(work, ignore_errors=True)
         signal.signal(signal.SIGTERM, before)
@@ -162,9 +162,7 @@ def _packages(request: Request, apt: Apt) -> dict[str, str]:
     wrong: list[str] = []
     if not apt.versions(f"linux-headers-{kernel}"):
         names = [name.removeprefix("linux-headers-") for name in apt.names("linux-headers-")]
-        there = [
-            name for name in names if re.match(r"\d", name) and not name.endswith(("-common", "-common-rt"))
-        ]
+        there = [name for name in names if _kind(name) == _kind(kernel)] or names
         wrong.append(
             f"{request.suite} has no linux-headers-{kernel}, without which nothing compiles for it; "
             f"there are: {', '.join(there) or 'none'}"
@@ -184,6 +182,11 @@ def _packages(request: Request, apt: Apt) -> dict[str, str]:
     if wrong:
         raise Failed("cannot be built:\n" + "\n".join(f"  - {line}" for line in wrong), 3)
     return found
+
+
+def _kind(release: str) -> str:
+    """``-amd64`` or ``-rt-amd64``: what is left of a release without its numbers."""
+    return re.sub(r"^[0-9.]*[0-9]|-[0-9]+(?=-)", "", release)
 
 
 def _compile(

@@ -80,6 +80,7 @@ def places(manifest: Manifest) -> tuple[Placed, ...]:
     found += [_link(f"/usr/local/bin/{name}", f"{top}/bin/{name}") for name in programs]
     if "nvidia-modprobe" in programs:
         found.append(_link("/usr/bin/nvidia-modprobe", f"{top}/bin/nvidia-modprobe"))
+    found.append(_text(f"{into['firmware']}/.kpro", "Written by kpro.\n"))
     found += [_text(LINKER, f"{top}/lib\n"), _text(NOUVEAU, _NO_NOUVEAU)]
     lines = "".join(f"{placed.size} {placed.path}\n" for placed in found)
     head = f"# prebuilt {prebuilt.version} {prebuilt.flavour}\n"

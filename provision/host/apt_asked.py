@@ -8,7 +8,7 @@ from checks.snapshot import CouldNotLook, Snapshot
 from provision.data.driver_packages import Flavour, parts
 from provision.plan import Refusal
 
-NAME = "apt-driver"
+NAME, AUDIT = "apt-driver", "dpkg-audit"
 HEADERS_FOR_ALL = (
     "for b in /boot/vmlinuz-*; do k=${b#/boot/vmlinuz-}; "
     '[ ! -d "/lib/modules/$k" ] || set -- "$@" "linux-headers-$k"; done; '
@@ -42,11 +42,14 @@ def requests(version: str, flavour: Flavour) -> list[str]:
         f"set --; missing=; {pinned(version, flavour)}; {HEADERS_FOR_ALL}; "
         '[ -z "$missing" ] || exit 1; apt-get -s -q install --no-install-recommends "$@" 2>&1'
     )
-    return [f"cmd:{NAME}:{script}"]
+    return [f"cmd:{NAME}:{script}", f"cmd:{AUDIT}:dpkg --audit"]
 
 
 def refusals(snapshot: Snapshot, version: str) -> list[Refusal]:
     """Why apt would not install the driver; empty where it would. Raises CouldNotLook when it did not answer."""
+    broken = _half_configured(snapshot)
+    if broken:
+        return broken
     code, output = snapshot.command(NAME)
     if code == 0:
         removed = re.findall(r"^Remv (\S+)", output, re.MULTILINE)
@@ -71,6 +74,23 @@ def refusals(snapshot: Snapshot, version: str) -> list[Refusal]:
             next_step,
         )
         for seen, next_step in found
+    ]
+
+
+def _half_configured(snapshot: Snapshot) -> list[Refusal]:
+    """A package that somebody left half-configured makes every apt call fail (dpkg(1), --audit: names are indented by
+    one space)."""
+    code, output = snapshot.command(AUDIT)
+    names = re.findall(r"^ (\S+)", output, re.MULTILINE)
+    if code == 0 and not names:
+        return []
+    return [
+        Refusal(
+            "machine.driver",
+            f"packages are half-configured: {', '.join(names) or output.strip()[:200]}",
+            "every call of apt would fail on them, in the middle of the driver's install too",
+            "dpkg --configure -a says why; repair what it names, then run again",
+        )
     ]
 
 

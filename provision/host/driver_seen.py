@@ -1,4 +1,4 @@
-"""What is there of NVIDIA's driver on a host: modules by kernel, packages, receipts of installs, use counts. Pure."""
+"""What is there of NVIDIA's driver on a host: modules by kernel, packages, receipts of installs. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from provision.driver.places import RECEIPTS
 
 PREBUILT = "/var/lib/kpro/prebuilt"
 RUN_MARKS = ("/usr/bin/nvidia-uninstall", "/usr/bin/nvidia-installer")
-STACK = ("nvidia", "nvidia_uvm", "nvidia_modeset", "nvidia_drm", "nvidia_peermem")
 
 # Only the main module of each driver: the others come and go with it.
 _MODULES = r"""cd /lib/modules 2>/dev/null || exit 0
@@ -48,7 +47,6 @@ done"""
 def requests() -> list[str]:
     """What the snapshot of a host has to look at for its driver."""
     return [
-        "file:/proc/modules",
         "file:/sys/module/module/parameters/sig_enforce",
         "file:/sys/kernel/security/lockdown",
         "dir:/boot",
@@ -151,21 +149,6 @@ def _order(release: str) -> list[tuple[int, int, str]]:
     return [
         (1, int(part), "") if part.isdigit() else (0, 0, part) for part in re.findall(r"\d+|\D+", release)
     ]
-
-
-def in_use(snapshot: Snapshot) -> tuple[str, ...]:
-    """The loaded modules of the driver that something else than the driver itself holds, with their use count
-    (/proc/modules: name, size, count, the modules that use it)."""
-    held = []
-    for line in (snapshot.text("/proc/modules") or "").splitlines():
-        words = line.split()
-        if len(words) > 3 and words[0] in STACK:
-            by_modules = [name for name in words[3].split(",") if name not in ("", "-")]
-            foreign = [name for name in by_modules if name not in STACK]
-            open_files = int(words[2]) - len(by_modules)
-            if foreign or open_files > 0:
-                held.append(f"{words[0]} ({', '.join(foreign) or f'{open_files} open files'})")
-    return tuple(held)
 
 
 def must_be_signed(snapshot: Snapshot) -> bool:

@@ -81,8 +81,8 @@ def _range(row: Architecture) -> str:
 
 
 def _fitting(rows: Sequence[Architecture]) -> str:
-    common = _common([row for row in rows if row.flavours])
-    if common is None or not all(row.flavours for row in rows):
+    common = _common(rows) if all(row.flavours for row in rows) else None
+    if common is None:
         return "leave that GPU out of machine.gpus"
     flavours, first, last = common
     branches = (f", branch {first} or newer" if first else "") + (

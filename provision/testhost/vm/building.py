@@ -51,26 +51,28 @@ def in_tree(tree: Path, script: str) -> list[str]:
     return ["sh", "-c", _CHROOT, "sh", str(tree), script]
 
 
-def run(command: Sequence[str], say: Say, what: str) -> str:
-    """Runs a step of a build, as root; gives its output. Raises TestHostError with its last words."""
+def run(command: Sequence[str], say: Say, what: str, *, scratch: Path | None = None) -> str:
+    """Runs a step of a build, as root; gives its output. Raises TestHostError with its last words.
+
+    ``scratch``: where its temporary files go, a folder that is removed with the build when it is cut.
+    """
     say(what)
     started = time.monotonic()
     leash = Leash()
     last: deque[str] = deque(maxlen=15)
     kept: list[str] = []
     try:
-        child = leash.start([*_APART, *command], out=subprocess.PIPE)
+        environ = {"TMPDIR": str(scratch)} if scratch else None
+        child = leash.start([*_APART, *command], out=subprocess.PIPE, env=environ)
         assert child.stdout is not None
         with child.stdout:
             for raw in child.stdout:
                 line = raw.decode(errors="replace").rstrip()
                 last.append(line)
                 kept.append(line)
-                if line.startswith("I: "):
-                    say(f"{what}: {line[3:]} ({time.monotonic() - started:.0f} s)")
+                if line.startswith("I: ") and line.endswith("..."):
+                    say(f"{what}: {line[3:-3]} ({time.monotonic() - started:.0f} s)")
         code = child.wait()
-    except FileNotFoundError as error:
-        raise TestHostError(f"{error.filename} is missing on this machine") from None
     finally:
         leash.cut()
     if code:
@@ -99,4 +101,4 @@ def mmdebstrap(
         f"--include={','.join(packages)}",
         no_extras,
     ]
-    run([*command, *options, suite, str(target), *sources], say, f"mmdebstrap {suite}")
+    run([*command, *options, suite, str(target), *sources], say, f"mmdebstrap {suite}", scratch=target.parent)

@@ -36,6 +36,10 @@ _MKE2FS_CONF = """\
 """
 
 
+LAYOUT = (START, _MKE2FS_CONF)
+"""What decides the disk's content besides its files."""
+
+
 def boot_area(boot_img: bytes, core_img: bytes, sectors: int, disk_id: int) -> bytes:
     """The first sectors of a disk of ``sectors`` sectors: GRUB's boot sector, one partition, the core image.
 
@@ -79,8 +83,12 @@ def write_disk(tree: Path, disk: Path, size: int, fs_uuid: str, modules: Path) -
     command = ["mke2fs", "-q", "-F", "-t", "ext4", "-N", "200000", "-J", "size=32", "-m", "1", "-U", fs_uuid]
     command += ["-E", options, "-d", str(tree), str(disk), f"{(size - offset) // 1024}k"]
     # Its own list of features: those of a newer mke2fs would be foreign to the GRUB of an older Debian.
-    environ = {**os.environ, "MKE2FS_CONFIG": str(config)}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environ)
+    path = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
+    environ = {**os.environ, "MKE2FS_CONFIG": str(config), "PATH": path}
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environ)
+    except FileNotFoundError:
+        raise TestHostError("mke2fs is missing on this machine: apt-get install e2fsprogs") from None
     config.unlink()
     if done.returncode:
         raise TestHostError(f"mke2fs fails ({done.returncode}): {done.stderr.strip()}")

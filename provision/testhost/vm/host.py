@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from . import cache, command, qemu, qmp
+from . import cache, command, kvm, qemu, qmp
 from .cache import Say
 from .errors import TestHostError
 from .image import Image
@@ -57,7 +57,7 @@ class VirtualHost:
         memory: int = 2048,
         outbound: bool = False,
     ) -> None:
-        self._image, self._gpus, self._say, self._owner, self._wait = image, tuple(gpus), say, owner, wait
+        self._image, self.gpus, self._say, self._owner, self._wait = image, tuple(gpus), say, owner, wait
         self._memory, self._outbound = memory, outbound
         self._lock = Lock(cache.folder() / "lock")
         self._leash: Leash | None = None
@@ -87,10 +87,10 @@ class VirtualHost:
             cache.remove(left)
         self.folder = Path(tempfile.mkdtemp(prefix="vm-", dir=runs))
         # The path of a socket has room for 107 bytes only.
-        self._sockets = Path(tempfile.mkdtemp(prefix="kpro-vm-", dir="/tmp"))
-        self._leash = Leash((self.folder, self._sockets))
+        self.sockets = Path(tempfile.mkdtemp(prefix="kpro-vm-", dir="/tmp"))
+        self._leash = Leash((self.folder, self.sockets))
         self._qemu = qemu.find(self._say)
-        self.kvm = qemu.kvm_works(self._qemu)
+        self.kvm = kvm.works(self._qemu, self._image.kernel_file)
         if not self.kvm:
             self._say("KVM does not work here: the machine is emulated, and slower")
         self._disk = self.folder / "disk.qcow2"
@@ -108,9 +108,9 @@ class VirtualHost:
             raise TestHostError("the test host is on already: cut its power first, or restart it")
         self._boots += 1
         self.serial = self.folder / f"serial-{self._boots}.log"
-        self._qmp = self._sockets / f"qmp-{self._boots}"
+        self._qmp = self.sockets / f"qmp-{self._boots}"
         user = (_NOBODY, _NOBODY) if os.geteuid() == 0 else None
-        sockets = [self._serve(leash, number, gpu, user) for number, gpu in enumerate(self._gpus)]
+        sockets = [self._serve(leash, number, gpu, user) for number, gpu in enumerate(self.gpus)]
         shape = command.Shape(
             disk=self._disk,
             serial=self.serial,
@@ -131,7 +131,7 @@ class VirtualHost:
     def _serve(
         self, leash: Leash, number: int, gpu: EmulatedGpu, user: tuple[int, int] | None
     ) -> command.Sockets:
-        paths = [self._sockets / f"{self._boots}-{number}{kind}" for kind in ("g", "a")]
+        paths = [self.sockets / f"{self._boots}-{number}{kind}" for kind in ("g", "a")]
         argv = [sys.executable, "-S", "-E", str(_SERVER), *map(str, paths), "--bar1", str(gpu.bar1_mib)]
         argv += [f"--reg={at:x}={value:x}" for at, value in gpu.registers.items()]
         argv += ["--user", *map(str, user)] if user else []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,11 +31,16 @@ GUEST_SUITE = "bookworm"
 """The suite whose container root lies ready in the image, so that none is built under emulation."""
 
 
+KERNEL = "vmlinuz"
+"""The image's kernel, beside the disk: what KVM is tried with."""
+
+
 @dataclass(frozen=True)
 class Image:
     """``disk`` is only ever read: machines write to overlays. ``key`` lets root in, ``host_key`` is theirs."""
 
     disk: Path
+    kernel_file: Path
     kernel: str
     marker: str
     key: Path
@@ -52,7 +58,8 @@ def ready(recipe: Recipe, say: Say) -> Image:
     system_content = (recipe.suite, sorted(recipe.packages), settings, carried, sources, _TREE_HOOK)
     container = Path(root.root_file(GUEST_SUITE)).name
     laid = files(recipe, identity, "", "")
-    content = digest(system_content, laid, dict(links()), recipe.line, SLIM_INITRAMFS, container, DISK_BYTES)
+    boot = (grub_cfg(recipe, "", ""), dict(links()), SLIM_INITRAMFS, _FINISH, disk.LAYOUT, KERNEL)
+    content = digest(system_content, laid, boot, container, DISK_BYTES)
     marker, fs_uuid = uuids(content)
 
     def build(made: Path) -> None:
@@ -64,37 +71,26 @@ def ready(recipe: Recipe, say: Say) -> Image:
             say,
             f"the packages of {recipe.suite}",
         )
-        roots = _container_root(where.parent / "roots", say)
         tree = made / "tree"
         tree.mkdir()
-        building.run(["tar", "-C", str(tree), "--numeric-owner", "--xattrs", "--xattrs-include=*",
-                      "-xf", str(system / "system.tar")], say, "unpacking")  # fmt: skip
-        _lay(tree, files(recipe, identity, marker, fs_uuid))
-        _link(tree)
-        (kernel,) = (path.name.removeprefix("vmlinuz-") for path in (tree / "boot").glob("vmlinuz-*"))
-        _lay(tree, {"/boot/grub/grub.cfg": (0o644, grub_cfg(recipe, kernel, fs_uuid))})
-        building.run(building.in_tree(tree, _FINISH), say, "making the first initramfs and GRUB's core image")
-        _lay(tree, {SLIM_INITRAMFS[0]: (0o644, SLIM_INITRAMFS[1])})
-        ready_at = tree / root.ROOTS.lstrip("/")
-        ready_at.mkdir(parents=True)
-        for path in (roots, roots.with_name(f"{roots.name}.carried")):
-            building.run(
-                ["cp", "--sparse=always", str(path), str(ready_at)], say, f"laying {path.name} ready"
-            )
-        building.run(
-            building.in_tree(tree, root.build_script(GUEST_SUITE)), say, "asking for the container's root"
-        )
+        keep_all = ("--numeric-owner", "--xattrs", "--xattrs-include=*")
+        unpack = ["tar", "-C", str(tree), *keep_all, "-xf", str(system / "system.tar")]
+        building.run(unpack, say, "unpacking")
+        kernel = _furnish(tree, recipe, files(recipe, identity, marker, fs_uuid), fs_uuid, say)
+        _lay_root_ready(tree, where.parent / "roots", say)
         say("writing the disk")
         disk.write_disk(tree, made / "disk.raw", DISK_BYTES, fs_uuid, tree / "boot/grub/i386-pc")
+        shutil.copyfile(tree / "boot" / f"vmlinuz-{kernel}", made / KERNEL)
         cache.remove(tree)
-        about = {"kernel": kernel, "marker": marker}
-        (made / "image.json").write_text(json.dumps(about) + "\n")
+        (made / "image.json").write_text(json.dumps({"kernel": kernel, "marker": marker}) + "\n")
         for path in made.iterdir():
             cache.give(path)
 
     found = cache.kept(where / "images", content, build, say, "the image of the test host")
     about = json.loads((found / "image.json").read_text())
-    return Image(found / "disk.raw", about["kernel"], about["marker"], key, identity.host_public)
+    return Image(
+        found / "disk.raw", found / KERNEL, about["kernel"], about["marker"], key, identity.host_public
+    )
 
 
 _TREE_HOOK = """\
@@ -116,8 +112,7 @@ grub-mkimage -O i386-pc -o /boot/grub/i386-pc/core.img -p '(hd0,msdos1)/boot/gru
 def _build_system(folder: Path, recipe: Recipe, say: Say) -> None:
     hook, settings = folder / "hook", folder / "apt.conf"
     copies = "".join(f'install -D -m 0644 -- {path} "$1{path}"\n' for path in mirror.carried())
-    proxies = f'cp {settings} "$1/etc/apt/apt.conf.d/01kpro-proxy"\n' if mirror.apt_settings() else ""
-    hook.write_text(f"set -eu\n{copies}{proxies}{_TREE_HOOK}")
+    hook.write_text(f"set -eu\n{copies}{_TREE_HOOK}")
     settings.write_text(mirror.apt_settings())
     building.mmdebstrap(
         folder / "system.tar",
@@ -129,12 +124,32 @@ def _build_system(folder: Path, recipe: Recipe, say: Say) -> None:
     )
 
 
-def _container_root(folder: Path, say: Say) -> Path:
+def _furnish(tree: Path, recipe: Recipe, laid: dict[str, tuple[int, str]], fs_uuid: str, say: Say) -> str:
+    """Files, the first initramfs (with every driver, for it is made elsewhere), GRUB. Gives the kernel."""
+    _lay(tree, laid)
+    for path, target in links().items():
+        place = tree / path.lstrip("/")
+        place.unlink(missing_ok=True)
+        place.symlink_to(target)
+    (kernel,) = (path.name.removeprefix("vmlinuz-") for path in (tree / "boot").glob("vmlinuz-*"))
+    _lay(tree, {"/boot/grub/grub.cfg": (0o644, grub_cfg(recipe, kernel, fs_uuid))})
+    building.run(building.in_tree(tree, _FINISH), say, "making the first initramfs and GRUB's core image")
+    _lay(tree, {SLIM_INITRAMFS[0]: (0o644, SLIM_INITRAMFS[1])})
+    return kernel
+
+
+def _lay_root_ready(tree: Path, folder: Path, say: Say) -> None:
+    """Builds the container's root on this machine and puts it where a deploy in the guest looks for it."""
     cache.make_folder(folder)
-    built = building.run(
-        ["sh", "-c", root.build_script(GUEST_SUITE, folder=str(folder))], say, "the root of a container"
-    )
-    return Path(built.strip().splitlines()[-1])
+    script = root.build_script(GUEST_SUITE, folder=str(folder))
+    said = building.run(["sh", "-c", script], say, "the root of a container", scratch=folder)
+    built = Path(said.strip().splitlines()[-1])
+    ready_at = tree / root.ROOTS.lstrip("/")
+    ready_at.mkdir(parents=True)
+    for path in (built, built.with_name(f"{built.name}.carried")):
+        shutil.copyfile(path, ready_at / path.name)
+    # The deploy's own script, in the guest's system: it fails unless it finds the root good as it lies.
+    building.run(building.in_tree(tree, root.build_script(GUEST_SUITE)), say, "checking the container's root")
 
 
 def _lay(tree: Path, laid: dict[str, tuple[int, str]]) -> None:
@@ -145,13 +160,6 @@ def _lay(tree: Path, laid: dict[str, tuple[int, str]]) -> None:
         place.touch()
         place.chmod(mode)
         place.write_text(text)
-
-
-def _link(tree: Path) -> None:
-    for path, target in links().items():
-        place = tree / path.lstrip("/")
-        place.unlink(missing_ok=True)
-        place.symlink_to(target)
 
 
 def _identity(where: Path) -> tuple[Path, Identity]:

@@ -16,6 +16,9 @@ from typing import IO
 
 _WATCH = Path(__file__).with_name("_watch.py")
 
+# The child itself tells the watcher, so that no moment is left in which nobody knows it; then it lets the pipe go.
+_ANNOUNCE = 'echo $$ >&$0; eval "exec $0>&-"; exec -- "$@"'
+
 
 class Leash:
     """Holds children by a pipe to a watcher. ``folders`` are removed when the children are ended."""
@@ -42,20 +45,14 @@ class Leash:
     ) -> subprocess.Popen[bytes]:
         """Starts a child in a session of its own: a Ctrl-C at the terminal reaches only this process."""
         pipe = self._pipe.fileno()
-
-        def announce() -> None:
-            # By the child itself, so that no moment is left in which nobody knows it.
-            os.write(pipe, b"%d\n" % os.getpid())
-
         child = subprocess.Popen(
-            argv,
+            ["bash", "-c", _ANNOUNCE, str(pipe), *argv],
             stdin=stdin,
             stdout=out,
             stderr=err,
             env=None if env is None else {**os.environ, **env},
-            pass_fds=tuple(pass_fds),
+            pass_fds=(pipe, *pass_fds),
             start_new_session=True,
-            preexec_fn=announce,
         )
         self._children.append(child)
         return child

@@ -6,7 +6,6 @@ its backports; an older system runs it through the tree's own ld.so, without chr
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -16,14 +15,12 @@ from pathlib import Path
 
 from . import building, cache, mirror
 from .cache import Say
-from .command import MACHINE
 from .errors import TestHostError
 from .recipe import digest
 
 OLDEST = (10, 1)
 _SUITE, _SIDE = "trixie", "trixie-backports"
 _PACKAGES = ("qemu-system-x86", "qemu-system-common", "qemu-system-data", "qemu-utils", "seabios")
-_TRY_SECONDS = 20
 
 
 @dataclass(frozen=True)
@@ -88,25 +85,6 @@ def _is_new(program: str) -> bool:
         return False
     devices = subprocess.run([program, "-device", "help"], capture_output=True, text=True, check=False).stdout
     return '"vfio-user-pci"' in devices
-
-
-def kvm_works(qemu: Qemu) -> bool:
-    """Whether a machine really runs under KVM here: /dev/kvm may exist and refuse, or let no processor run."""
-    command = [*qemu.system, *MACHINE, "-accel", "kvm", "-nodefaults", "-display", "none", "-qmp", "stdio"]
-    words = [{"execute": "qmp_capabilities"}, {"execute": "query-status"}, {"execute": "quit"}]
-    try:
-        done = subprocess.run(
-            command,
-            input="".join(f"{json.dumps(word)}\n" for word in words),
-            capture_output=True,
-            text=True,
-            timeout=_TRY_SECONDS,
-            check=False,
-            env={**os.environ, **qemu.environ},
-        )
-    except (subprocess.TimeoutExpired, OSError):
-        return False
-    return done.returncode == 0 and '"status": "running"' in done.stdout
 
 
 def make_overlay(qemu: Qemu, base: Path, overlay: Path) -> None:

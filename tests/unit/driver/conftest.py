@@ -40,7 +40,7 @@ def make_archive(tmp_path: Path) -> Callable[..., Path]:
         claims: str | None = None,
         module_version: str | None = None,
     ) -> Path:
-        """``inside``: the kernel that the modules were really built for; ``claims``: the sha256 that is written down."""
+        """``inside``: the kernel that the modules were built for; ``claims``: the sha256 that is written down."""
         stage = tmp_path / f"stage-{version}-{kernel}"
         shutil.rmtree(stage, ignore_errors=True)
         for folder in ("modules", "firmware", "bin", "lib"):

@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from checks.snapshot import Section, Snapshot
 from provision.acts import driver as act
 from provision.acts.voice import Voice
 from provision.driver.archive import Prebuilt
-from provision.host.driver import Install
+from provision.host import driver_seen
+from provision.host.driver import Install, driver_plan
 from provision.run.errors import ActFailed
+from provision.spec import Machine
 from tests.unit.driver.conftest import KERNEL, VERSION
 from tests.unit.driver.rooted import Overlaid
 
@@ -60,8 +63,44 @@ def test_everything_of_the_archive_is_there_and_modprobe_would_find_it(
     assert not [
         path
         for path in place.find("/lib/modules", "/opt", "/var/lib/kpro")
-        if ".kpro" in path or "unpacked" in path
+        if "/.kpro-" in path or ".kpro." in path or "unpacked" in path
     ]
+
+
+def in_place(place: Overlaid, machine: Machine) -> bool:
+    """Does the plan see the driver as in place, by its own look at the machine?"""
+    seen = dict(
+        place.look([*driver_seen.requests(), "cmd:uname-r:uname -r", "pci:", "file:/etc/os-release"]).sections
+    )
+    for kind, path, text in (
+        ("cmd", "uname-r", KERNEL),
+        ("dir", "/boot", ""),
+        ("tool", "zstd", "/usr/bin/zstd"),
+    ):
+        seen[kind, path] = Section(kind, path, text.encode())
+    plan = driver_plan(
+        machine.model_copy(update={"gpus": ()}), Snapshot(seen), (Prebuilt(VERSION, "open", KERNEL),)
+    )
+    assert not plan.refusals, plan.refusals
+    return not plan.items
+
+
+def test_what_is_damaged_is_seen_and_mended(place: Overlaid, make_archive: Make, machine: Machine) -> None:
+    assert not in_place(place, machine)
+    make_archive()
+    install(place)
+    assert in_place(place, machine)
+    for damage in (
+        f"rm {MODULES}/nvidia-uvm.ko",
+        f"truncate -s 3 /lib/firmware/nvidia/{VERSION}/gsp_ga10x.bin",
+        "rm /usr/local/bin/nvidia-smi",
+        f"printf 'kernel/loop.ko:\\n' >/lib/modules/{KERNEL}/modules.dep",
+        f"truncate -s 0 /var/lib/kpro/driver/{KERNEL}.files",
+    ):
+        place.sh(damage)
+        assert not in_place(place, machine), damage
+        install(place, run="run2")
+        assert in_place(place, machine), damage
 
 
 def test_a_second_install_changes_nothing_and_sends_nothing(place: Overlaid, make_archive: Make) -> None:
@@ -164,7 +203,7 @@ def test_an_install_cut_by_a_power_loss_is_repaired_by_the_next(
     else:
         install(place)
         place.sh(
-            f"mv {MODULES} /lib/modules/.kpro-{KERNEL}.old; mkdir /lib/modules/.kpro-{KERNEL}; rm /var/lib/kpro/driver/*"
+            f"cd /lib/modules && mv {MODULES} .kpro-{KERNEL}.old && mkdir .kpro-{KERNEL} && rm /var/lib/kpro/driver/*"
         )
     install(place, run="run2")
     assert f"{MODULES}/nvidia.ko" in placed(place)
@@ -179,7 +218,8 @@ def test_a_file_of_somebody_else_is_not_overwritten(place: Overlaid, make_archiv
         install(place)
     assert place.text("/usr/local/bin/nvidia-smi") == "mine"
     place.sh(
-        f"rm /usr/local/bin/nvidia-smi; mkdir -p /lib/firmware/nvidia/{VERSION}; echo x >/lib/firmware/nvidia/{VERSION}/gsp_ga10x.bin"
+        f"rm /usr/local/bin/nvidia-smi; mkdir -p /lib/firmware/nvidia/{VERSION}; "
+        f"echo x >/lib/firmware/nvidia/{VERSION}/gsp_ga10x.bin"
     )
     with pytest.raises(ActFailed, match="is there with other contents"):
         install(place, run="run2")
