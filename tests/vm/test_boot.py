@@ -131,6 +131,11 @@ def test_a_fault_is_in_the_register_that_it_names_and_in_no_other_gpu(vm: Virtua
     assert said == "b72000a1 172000a1\n00001234 00000000\n"
 
 
+def test_the_power_button_switches_it_off_in_order(vm: VirtualHost) -> None:
+    vm.power_down()
+    assert "Power down" in vm.serial.read_text(errors="replace")
+
+
 def test_the_end_of_the_block_leaves_no_process_and_no_file(
     vm: VirtualHost, vm_image: Image, monkeypatch: pytest.MonkeyPatch
 ) -> None:
