@@ -92,7 +92,7 @@ def requests(machine: Machine) -> list[str]:
     if machine.managed:
         wanted += boot.REQUESTS
     if any(guest.backend == "lxc" for guest in machine.guests):
-        wanted += [f"tool:{tool}" for tool in (*LXC_TOOLS, ROOT_TOOL)]
+        wanted += [f"tool:{tool}" for tool in (*LXC_TOOLS, ROOT_TOOL, "apparmor_parser")]
         wanted += [f"stat:{path}" for path in container_roots(machine)]
         wanted += ["cmd:lxc-path:lxc-config lxc.lxcpath", "cmd:lxc-ls:lxc-ls -1"]
     if any(guest.backend == "pct" for guest in machine.guests):
