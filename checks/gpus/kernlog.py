@@ -69,7 +69,8 @@ def _klogctl() -> str:
 
     size = min(max(ask(_SIZE, None, 0), 1 << 16), _BUFFER_LIMIT)
     buffer = ctypes.create_string_buffer(size)
-    return buffer.raw[: ask(_READ_ALL, buffer, size)].decode(errors="replace")
+    filled = ask(_READ_ALL, buffer, size)  # before the copy that .raw makes
+    return buffer.raw[:filled].decode(errors="replace")
 
 
 def _kmsg() -> str:

@@ -8,7 +8,7 @@ from pyinfra.api.host import Host
 
 from provision.acts import shell
 from provision.acts.voice import Voice
-from provision.guest import root
+from provision.guest import root, root_recipe
 from provision.guest.decide import Container
 from provision.host import keeping
 from provision.run.errors import ActFailed
@@ -74,7 +74,7 @@ def create(host: Host, container: Container, say: Voice) -> None:
     keeping.before_container(host, say.run, guest.id, container.folder)
     script = _CREATE.format(
         folder=shlex.quote(container.folder),
-        tar=shlex.quote(root.root_file(guest.suite)),
+        tar=shlex.quote(root_recipe.root_file(guest.suite)),
         resolv=_RESOLV if guest.network == "host" else ":",
     )
     shell.run(host, script, f"creating container {guest.id}", stdin=container.config.encode())

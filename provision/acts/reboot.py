@@ -25,9 +25,12 @@ LOOK_SECONDS, CONNECT_SECONDS = 8.0, 20.0
 """A machine that goes down may just fall silent: then neither a command nor a connection would end by itself."""
 
 # The arm and the reboot in one command: a controller that dies leaves both or neither.
-_START = f"""
+_ARM = f"""
 umask 077; cat >{confirm.ARM}.new && sync {confirm.ARM}.new && mv -f {confirm.ARM}.new {confirm.ARM} &&
 sync {confirm.STATE} || exit 1
+"""
+
+_START = f"""
 rm -f {FAILED}
 systemd-run --quiet --collect --unit=kpro-reboot-{{run}} --description={{why}} \\
   sh -c 'sleep 1; systemctl reboot >{FAILED} 2>&1 && rm -f {FAILED} || rm -f {confirm.ARM}' 9>&- && exit 0
@@ -86,20 +89,23 @@ def reboot(host: Host, wanted: Reboot, say: Voice, pace: Pace | None = None) -> 
         before = reconnect.boot_id(host)
     except OSError as error:
         raise ActFailed(str(error)) from error
-    confirm.prepare(host, wanted)
+    if wanted.armed:
+        confirm.prepare(host, wanted)
     why = "; ".join(reason.seen for reason in wanted.reasons)
     script = _START.format(run=say.run.lower(), why=shlex.quote(f"kpro run {say.run}: {why}"))
-    stdin = confirm.armed(say.run, before, wanted)
+    stdin = confirm.armed(say.run, before, wanted) if wanted.armed else None
+    script = f"{_ARM}{script}" if wanted.armed else script
     shell.run(host, script, "starting the reboot", stdin=stdin, timeout=60)
     say(f"{host.name}: reboots ({why}); it is waited for up to {wanted.deadline} s")
     try:
         with _quiet_paramiko():
             look = _wait(host, before, wanted.deadline, say, pace or Pace())
     except gevent.GreenletExit:
-        say(
-            f"{host.name}: interrupted while it reboots; unless a new run confirms within {wanted.confirm_seconds} s "
-            "of its boot, it takes the changes back by itself"
-        )
+        if wanted.armed:
+            say(
+                f"{host.name}: interrupted while it reboots; unless a new run confirms within "
+                f"{wanted.confirm_seconds} s of its boot, it takes the changes back by itself"
+            )
         raise
     if look.failed_units:
         say(f"{host.name}: its systemd is {look.state}: {', '.join(look.failed_units)} failed")

@@ -219,7 +219,7 @@ def _config(machine: Machine, guest: Guest, snapshot: Snapshot, refusals: list[R
         machine=machine.name,
         guest=guest.name,
         root=f"{_lxcpath(snapshot)}/{guest.id}/rootfs",
-        apparmor=(snapshot.text("/sys/module/apparmor/parameters/enabled") or "").strip() == "Y",
+        apparmor=_has_apparmor(snapshot),
         network=guest.network,
         majors=majors,
         nodes=nodes,
@@ -228,6 +228,12 @@ def _config(machine: Machine, guest: Guest, snapshot: Snapshot, refusals: list[R
         mounted=userspace.MOUNTED,
         marked=marked.is_test_host(snapshot),
     )
+
+
+def _has_apparmor(snapshot: Snapshot) -> bool:
+    """LXC loads the profile that it generates with apparmor_parser: without it a confined container does not start."""
+    enabled = (snapshot.text("/sys/module/apparmor/parameters/enabled") or "").strip() == "Y"
+    return enabled and snapshot.has_tool("apparmor_parser")
 
 
 def _frontend(name: str, known: dict[str, int]) -> bool:

@@ -152,7 +152,8 @@ def _words(changes: Sequence[Change], at: int) -> list[str]:
                 *(old.original or "-" for old in (change, *reversed(older))),
             ]
         case "tree":
-            return ["tree", change.original or "-", *change.then]
+            again = [new.run for new in changes[at + 1 :] if (new.kind, new.id) == ("tree", change.id)]
+            return ["tree", change.original or "-", again[0] if again else "-", *change.then]
         case "container":
             return ["container", change.id, change.folder]
         case "binding":

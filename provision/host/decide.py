@@ -75,7 +75,10 @@ def _tools(machine: Machine, snapshot: Snapshot, refusals: list[Refusal], notes:
     packages = {"flock": "util-linux"}
     if any(guest.backend == "lxc" for guest in machine.guests):
         missing += [tool for tool in view.LXC_TOOLS if not snapshot.has_tool(tool)]
-        packages["mmdebstrap"] = "mmdebstrap"
+        built = all(snapshot.data("stat", path) is not None for path in view.container_roots(machine))
+        if not built and not snapshot.has_tool(view.ROOT_TOOL):
+            missing.append(view.ROOT_TOOL)
+            packages[view.ROOT_TOOL] = view.ROOT_TOOL
     if any(guest.backend == "pct" for guest in machine.guests) and not snapshot.has_tool("pct"):
         refusals.append(
             Refusal(

@@ -84,9 +84,10 @@ class Reboot:
     """A reboot with its recorded reasons; ``deadline`` in seconds until the machine must answer again.
 
     Unless the controller confirms, the machine undoes the run by itself ``confirm_seconds`` after its boot, and at once
-    when it boots for the ``confirm_boots``-th time."""
+    when it boots for the ``confirm_boots``-th time. Not ``armed``: there is nothing to undo."""
 
     reasons: tuple[Reason, ...]
     deadline: int = 900
     confirm_seconds: int = 600
     confirm_boots: int = 2
+    armed: bool = True

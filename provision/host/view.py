@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from checks.bdf import Bdf
 from checks.snapshot import CouldNotLook, Snapshot
+from provision.guest.root_recipe import root_file
 from provision.host import boot, marked
 from provision.spec import Guest, Machine
 
@@ -16,7 +17,9 @@ GPU_CLASSES = ("0x0300", "0x0302")
 NVIDIA = "0x10de"
 
 TOOLS = ("flock", "base64", "sha256sum", "mktemp", "sync")
-LXC_TOOLS = ("lxc-start", "lxc-attach", "lxc-info", "lxc-stop", "lxc-config", "lxc-ls", "mmdebstrap")
+LXC_TOOLS = ("lxc-start", "lxc-attach", "lxc-info", "lxc-stop", "lxc-config", "lxc-ls")
+ROOT_TOOL = "mmdebstrap"
+"""Builds the root of a container; a machine that has the root already does not need it."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,11 @@ class PciFunction:
         return self.driver is not None and ("vfio" in self.driver or self.driver == "pci-stub")
 
 
+def container_roots(machine: Machine) -> list[str]:
+    """The files that the roots of the machine's LXC containers are unpacked from, one for each suite."""
+    return sorted({root_file(guest.suite) for guest in machine.guests if guest.backend == "lxc"})
+
+
 def requests(machine: Machine) -> list[str]:
     """What the snapshot of this machine has to look at."""
     wanted = [
@@ -84,7 +92,8 @@ def requests(machine: Machine) -> list[str]:
     if machine.managed:
         wanted += boot.REQUESTS
     if any(guest.backend == "lxc" for guest in machine.guests):
-        wanted += [f"tool:{tool}" for tool in LXC_TOOLS]
+        wanted += [f"tool:{tool}" for tool in (*LXC_TOOLS, ROOT_TOOL, "apparmor_parser")]
+        wanted += [f"stat:{path}" for path in container_roots(machine)]
         wanted += ["cmd:lxc-path:lxc-config lxc.lxcpath", "cmd:lxc-ls:lxc-ls -1"]
     if any(guest.backend == "pct" for guest in machine.guests):
         wanted += ["tool:pct"]

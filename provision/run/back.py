@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from provision.acts import undo
+from provision.acts import confirm, undo
 from provision.plan import Item, Plan, Step
 from provision.run.errors import ActFailed, RunError
 from provision.run.session import Session
@@ -51,6 +51,13 @@ def take_back(session: Session, machine: Machine, step: Step) -> None:
         session.check_lock(machine)
         session.journal.write("rollback", host=name, of=session.id)
         done = undo.undo(session.host(name), session.id, session.id)
+        if (
+            done.ok
+            and not done.reboot
+            and any(item.kind == "reboot" for item in metal_items(session, machine))
+        ):
+            # Else the machine, which waits for a confirmation, would do it once more.
+            confirm.disarm(session.host(name))
     except RunError as error:
         session.say(
             f"{name}: it could not be taken back ({error}). Run again to go on from there, or {by_hand}"

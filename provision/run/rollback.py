@@ -17,7 +17,7 @@ from provision.host.changes import Change
 from provision.host.moves import Reason, Reboot
 from provision.run import present, rebooting
 from provision.run.commands import Answer, connected, finish
-from provision.run.errors import EXIT_DONE, EXIT_ERROR, EXIT_PENDING, EXIT_USAGE, RunError
+from provision.run.errors import EXIT_DONE, EXIT_ERROR, EXIT_PENDING, EXIT_USAGE, ActFailed, RunError
 from provision.run.session import Session
 from provision.spec import Machine
 
@@ -120,5 +120,12 @@ def _reboot(session: Session, before: Before, done: undo.Undone) -> None:
     reasons = tuple(
         Reason("undo.in_use", before.machine.name, line) for line in done.said if "the next reboot" in line
     )
-    reboot.reboot(before.host, Reboot(reasons), Voice(session.id, session.say))
+    # What is being put back is not put back once more: nothing waits for a confirmation.
+    wanted = Reboot(reasons, armed=False)
+    try:
+        reboot.reboot(before.host, wanted, Voice(session.id, session.say))
+    except ActFailed:
+        if not before.host.connected:
+            session.lock_is_lost(before.machine)
+        raise
     session.rebooted(before.machine)

@@ -17,8 +17,6 @@ from pyinfra.api.host import Host
 from pyinfra.api.operations import run_ops
 from pyinfra.api.state import BaseStateCallback, State, StateStage
 from pyinfra.context import ctx_config, ctx_inventory, ctx_state
-from pyinfra_cli.inventory import make_inventory
-from pyinfra_cli.util import load_deploy_file
 
 from provision.host import transport
 from provision.plan import Plan
@@ -72,6 +70,9 @@ class Run:
     def execute(self, callback: Progress) -> Outcome:
         """Runs deploy.py. What fails is told in the outcome; raises nothing of its own."""
         state, session = self.state, self.session
+        # Importing pyinfra_cli patches the whole process for gevent: provision.cli does so first of all.
+        from pyinfra_cli.util import load_deploy_file
+
         state.set_stage(StateStage.Prepare)
         state.add_callback_handler(callback)  # type: ignore[no-untyped-call]
         with suppress(PyinfraError):
@@ -138,6 +139,8 @@ def connected(
 
     Raises RunError when one cannot be reached.
     """
+    from pyinfra_cli.inventory import make_inventory
+
     pyinfra.is_cli = True
     state = State(check_for_changes=False)
     state.cwd = str(Path.cwd())

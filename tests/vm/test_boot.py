@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from checks.testhost import PRODUCT
-from provision.guest import root
+from provision.guest import root, root_recipe
 from provision.testhost.vm import host
 from provision.testhost.vm.errors import TestHostError
 from provision.testhost.vm.host import EmulatedGpu, VirtualHost
@@ -71,7 +71,7 @@ def test_it_is_a_bare_host_without_driver_and_compiler_whose_units_are_up(vm: Vi
 
 def test_the_root_of_a_container_lies_ready_there(vm: VirtualHost) -> None:
     said = vm.ssh("sh -s", stdin=root.build_script(GUEST_SUITE).encode())
-    assert said.stdout.strip() == root.root_file(GUEST_SUITE)
+    assert said.stdout.strip() == root_recipe.root_file(GUEST_SUITE)
     assert "already built" in said.stderr
 
 
@@ -129,6 +129,11 @@ def test_after_a_power_cut_the_same_disk_boots_with_what_was_synced(vm: VirtualH
 def test_a_fault_is_in_the_register_that_it_names_and_in_no_other_gpu(vm: VirtualHost) -> None:
     said = vm.ssh(_REGISTERS.replace("BDFS", f"{FUNCTIONS[0]} {FUNCTIONS[2]}")).stdout
     assert said == "b72000a1 172000a1\n00001234 00000000\n"
+
+
+def test_the_power_button_switches_it_off_in_order(vm: VirtualHost) -> None:
+    vm.power_down()
+    assert "Power down" in vm.serial.read_text(errors="replace")
 
 
 def test_the_end_of_the_block_leaves_no_process_and_no_file(

@@ -63,7 +63,7 @@ def test_one_command_takes_locked_gpus_to_an_answering_service(metal: Metal, bef
     metal.write()
     assert metal.drivers() == LOCKED
     plan = metal.plan()
-    assert plan["exit"] == 10
+    assert plan["exit"] == 10, plan["machines"][0]["refusals"]
     done = metal.apply()
     assert done.returncode == 0, done.stderr[-5000:]
     assert metal.answer().strip()

@@ -46,6 +46,10 @@ def _faults(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> di
     callback=_faults,
     help="GPU:OFFSET=VALUE, a register that reads otherwise.",
 )
+@click.option("--memory", type=click.IntRange(512), default=2048, help="MiB.")
+@click.option(
+    "--outbound", is_flag=True, help="Let the host reach other machines; else it sees only this one."
+)
 @click.option("--keep", is_flag=True, help="Leave the host running and print how to reach it.")
 @click.option("--wait", type=float, default=0, help="Seconds to wait for another test host to end.")
 def main(
@@ -54,6 +58,8 @@ def main(
     suite: str,
     gpus: int,
     faults: Mapping[int, dict[int, int]],
+    memory: int,
+    outbound: bool,
     keep: bool,
     wait: float,
 ) -> None:
@@ -64,7 +70,11 @@ def main(
             click.echo(found.disk)
             return
         emulated = [EmulatedGpu(faults.get(number, {})) for number in range(gpus)]
-        with VirtualHost(found, emulated, say=_say, owner="python -m provision.testhost.vm", wait=wait) as vm:
+        owner = "python -m provision.testhost.vm"
+        host = VirtualHost(
+            found, emulated, say=_say, owner=owner, wait=wait, memory=memory, outbound=outbound
+        )
+        with host as vm:
             click.echo(vm.ssh("cat /proc/cmdline; lspci -Dnnk -d 10de:").stdout, nl=False)
             if keep:
                 end = vm.keep()

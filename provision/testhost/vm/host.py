@@ -23,7 +23,7 @@ from .leash import Leash
 from .lock import Lock
 from .ssh import Address
 
-BOOT_SECONDS = 240
+BOOT_SECONDS = 300
 """Deadline of a boot: without KVM one takes about 40 s on two processors."""
 
 _NOBODY = 65534
@@ -108,6 +108,7 @@ class VirtualHost:
             raise TestHostError("the test host is on already: cut its power first, or restart it")
         self._boots += 1
         self.serial = self.folder / f"serial-{self._boots}.log"
+        self.serial.touch()
         self._qmp = self.sockets / f"qmp-{self._boots}"
         user = (_NOBODY, _NOBODY) if os.geteuid() == 0 else None
         sockets = [self._serve(leash, number, gpu, user) for number, gpu in enumerate(self.gpus)]

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .command import bdf
+
 GPU, AUDIO = "10de:2230", "10de:1aef"
 """PCI ids of the RTX A6000 and of its audio function."""
 
-BDFS = ("0000:01:00.0", "0000:01:00.1", "0000:02:00.0", "0000:02:00.1")
+BDFS = tuple(f"{bdf(gpu)[:-1]}{function}" for gpu in (0, 1) for function in (0, 1))
 """The functions of the first two emulated GPUs, as every test host numbers them."""
 
 _MODULES = ("vfio", "vfio_iommu_type1", "vfio_pci")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import re
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -282,3 +285,17 @@ def test_nothing_of_a_gpu_s_page_but_minor_and_exclusion_is_kept(tmp_path: Path)
     assert seen.gpus is not None
     assert (seen.gpus[0].minor, seen.gpus[0].excluded) == (1, False)
     assert seen.nodes == frozenset()
+
+
+def test_the_log_is_what_the_kernel_wrote_into_the_buffer(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = b"<4>[    1.000000] NVRM: GPU 0000:01:00.0: RmInitAdapter failed! (0x62:0x25:1679)\n"
+
+    def klogctl(action: int, buffer: Any, size: int) -> int:
+        if action == 3:
+            buffer[: len(text)] = text
+        return len(text)
+
+    monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: SimpleNamespace(klogctl=klogctl))
+    section = kernlog.look()
+    assert section.data is not None
+    assert b"RmInitAdapter failed!" in section.data

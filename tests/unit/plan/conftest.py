@@ -62,9 +62,9 @@ def desired(machine: Machine) -> DesiredService:
 @pytest.fixture
 def host(machine: Machine) -> Seen:
     """A root shell on a host whose one A6000 is on the nvidia driver; no container yet."""
-    seen = Seen().boots().tools(*view.TOOLS, *view.LXC_TOOLS)
+    seen = Seen().boots().tools(*view.TOOLS, *view.LXC_TOOLS, view.ROOT_TOOL, "apparmor_parser")
     seen.cmd("id-u", "0\n").cmd("lxc-path", "/var/lib/lxc\n").cmd("lxc-ls", "other\n")
-    seen.put("pci", "/sys/bus/pci/devices", "").gpu("0000:42:00.0")
+    seen.put("pci", "/sys/bus/pci/devices", "").gpu("0000:42:00.0").no_root_yet()
     seen.put("file", "/proc/driver/nvidia/version", VERSION)
     seen.put(
         "file",
@@ -88,8 +88,15 @@ def host(machine: Machine) -> Seen:
 @pytest.fixture
 def piled() -> Seen:
     """A host whose two A6000 are held for virtual machines by everything at once."""
-    seen = Seen().boots().tools(*view.TOOLS, *view.LXC_TOOLS).cmd("id-u", "0\n")
-    seen.put("pci", "/sys/bus/pci/devices", "").put("file", "/proc/devices", "Character devices:\n")
+    seen = (
+        Seen()
+        .boots()
+        .tools(*view.TOOLS, *view.LXC_TOOLS, view.ROOT_TOOL, "apparmor_parser")
+        .cmd("id-u", "0\n")
+    )
+    seen.put("pci", "/sys/bus/pci/devices", "").put(
+        "file", "/proc/devices", "Character devices:\n"
+    ).no_root_yet()
     return pile.piled(seen)
 
 

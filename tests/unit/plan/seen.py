@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from checks.snapshot import Section, Snapshot
+from provision.guest.root_recipe import root_file
 from provision.host import boot, driver_seen, nodes, reboot, view
 from provision.spec import Machine
 
@@ -55,6 +56,12 @@ class Seen:
         return self.gpu(
             bdf, driver, group, **{"device": AUDIO, "pci_class": "0x040300", "bar1": "0x0 0x0 0x0", **more}
         )
+
+    def no_root_yet(self) -> Seen:
+        """No container's root was built on the machine."""
+        for suite in ("bookworm", "trixie"):
+            self.put("stat", root_file(suite), None)
+        return self
 
     def boots(self, kernel: str = "6.1.0-50-amd64") -> Seen:
         """A Debian that boots by GRUB, with nouveau blacklisted and nothing else of interest."""

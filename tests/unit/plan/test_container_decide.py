@@ -99,6 +99,8 @@ def test_without_apparmor_no_profile_is_asked_for(machine: Machine, host: Seen) 
     assert "lxc.apparmor.profile = unconfined" in config_of(machine, host)
     host.put("file", "/sys/module/apparmor/parameters/enabled", "Y\n")
     assert "lxc.apparmor.profile = generated" in config_of(machine, host)
+    host.tools("apparmor_parser", there=False)
+    assert "lxc.apparmor.profile = unconfined" in config_of(machine, host)
 
 
 def test_the_mark_of_a_test_host_goes_into_its_guests_and_no_other(machine: Machine, host: Seen) -> None:

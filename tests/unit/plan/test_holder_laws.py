@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from checks.bdf import Bdf
@@ -108,10 +108,13 @@ FORMATS: dict[str, tuple[st.SearchStrategy[str], Clean, Find]] = {
     ),
 }
 
+# Most drawn lines are about the GPUs; on a busy machine the few others take their time.
+patient = settings(suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
 every_format = pytest.mark.parametrize("name", FORMATS)
 
 
 @every_format
+@patient
 @given(data=st.data())
 def test_cleaning_twice_is_cleaning_once(name: str, data: st.DataObject) -> None:
     lines, clean, _ = FORMATS[name]
@@ -122,6 +125,7 @@ def test_cleaning_twice_is_cleaning_once(name: str, data: st.DataObject) -> None
 
 
 @every_format
+@patient
 @given(data=st.data())
 def test_nothing_that_binds_the_gpus_is_left(name: str, data: st.DataObject) -> None:
     lines, clean, find = FORMATS[name]
@@ -132,6 +136,7 @@ def test_nothing_that_binds_the_gpus_is_left(name: str, data: st.DataObject) -> 
 
 
 @every_format
+@patient
 @given(data=st.data())
 def test_a_line_is_cleaned_by_what_it_says_itself_and_the_others_stay(name: str, data: st.DataObject) -> None:
     lines, clean, _ = FORMATS[name]
@@ -143,6 +148,7 @@ def test_a_line_is_cleaned_by_what_it_says_itself_and_the_others_stay(name: str,
 
 
 @every_format
+@patient
 @given(data=st.data())
 def test_a_line_without_our_ids_addresses_or_driver_is_never_changed(name: str, data: st.DataObject) -> None:
     lines, clean, _ = FORMATS[name]
@@ -154,6 +160,7 @@ def test_a_line_without_our_ids_addresses_or_driver_is_never_changed(name: str, 
 
 
 @every_format
+@patient
 @given(data=st.data())
 def test_any_bytes_come_through(name: str, data: st.DataObject) -> None:
     raw = data.draw(st.binary(max_size=60))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from provision.guest.root_recipe import root_file
 from provision.host import view
 from provision.host.decide import host_plan
 from provision.plan import Plan
@@ -103,6 +104,13 @@ def test_a_missing_tool_is_named_with_the_command_that_brings_it(machine: Machin
     (refusal,) = host_plan(machine, host.snapshot).refusals
     assert "lxc-attach" in refusal.seen
     assert refusal.next_step == "apt-get install lxc mmdebstrap"
+
+
+def test_what_builds_roots_is_not_needed_where_the_root_is(machine: Machine, host: Seen) -> None:
+    host.tools("mmdebstrap", there=False)
+    assert host_plan(machine, host.snapshot).refusals
+    host.put("stat", root_file(machine.guests[0].suite), "600 0 0 247139840 regular file\n")
+    assert not host_plan(machine, host.snapshot).refusals
 
 
 def test_what_cannot_be_looked_at_is_refused_not_taken_for_absent(machine: Machine, host: Seen) -> None:

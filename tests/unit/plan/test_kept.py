@@ -150,6 +150,15 @@ def test_a_bridge_in_the_group_is_skipped(piled: Seen, one: Machine) -> None:
     assert plan(piled, one).refusals == ()
 
 
+def test_a_bridge_of_the_gpu_s_own_slot_is_skipped_too(piled: Seen, one: Machine) -> None:
+    piled.gpu("0000:01:00.2", "vfio-pci", "1", pci_class="0x060400").gpu(
+        "0000:01:00.3", "vfio-pci", "1", pci_class="0x0c0330"
+    )
+    switch = item(plan(piled, one), "release.online").payload
+    assert isinstance(switch, Switch)
+    assert [function.bdf.function for function in switch.functions] == [0, 1, 3]
+
+
 @pytest.mark.parametrize(
     ("driver", "is_refused"), [("vfio-pci", True), ("vfio_pci_core_x", True), ("igb", False), ("", False)]
 )

@@ -105,6 +105,13 @@ def test_the_machine_is_armed_before_the_reboot_starts_and_waited_for(make: Call
     assert "is back after 8 s" in box.said[-1]
 
 
+def test_a_reboot_that_puts_back_is_not_armed(make: Callable[..., Box]) -> None:
+    box = make(look("b1", "running"))
+    wanted = Reboot(WANTED.reasons, 100, armed=False)
+    reboot.reboot(box, wanted, Voice(RUN, box.said.append), box.pace)  # type: ignore[arg-type]
+    assert box.did == ["starting the reboot"]
+
+
 def test_an_answer_with_the_old_boot_id_is_not_taken_for_the_new_boot(make: Callable[..., Box]) -> None:
     box = make(*[look("b0", "stopping")] * 20, look("b1", "running"))
     call(box)

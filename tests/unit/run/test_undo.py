@@ -86,6 +86,30 @@ def test_what_somebody_wrote_between_two_runs_is_no_loss(machine: Machine, tmp_p
     assert file.read_text() == "theirs\n"
 
 
+def test_what_somebody_did_after_a_run_was_taken_back_is_theirs(machine: Machine, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("mine\n")
+    first = write(machine, file, "r1", "a\n")
+    assert undo(machine, (first,), "r1")[0] == 0
+    file.write_text("theirs\n")
+    changes = (first, write(machine, file, "r2", "b\n"))
+    code, said = undo(machine, changes)
+    assert (code, "run r1 was taken back already" in said) == (0, True)
+    assert file.read_text() == "theirs\n"
+
+
+def test_a_container_of_a_run_that_was_taken_back_is_still_stopped(machine: Machine, tmp_path: Path) -> None:
+    (tmp_path / "c1").mkdir()
+    config = tmp_path / "c1" / "config"
+    machine.program("lxc-info", "echo RUNNING")
+    changes = (Change("container", "r1", id="c1", folder=str(tmp_path / "c1")),)
+    for words in (("r1",), ()):
+        config.write_text("lxc.start.auto = 1\n")
+        assert undo(machine, changes, *words)[0] == 0
+        assert config.read_text() == "lxc.start.auto = 0\n"
+    assert "lxc-stop -n c1 -t 120" in machine.calls
+
+
 def test_a_run_that_changed_nothing_here_is_said_to_be(machine: Machine) -> None:
     assert undo(machine, (Change("module", "r1", id="nvidia"),), "r9") == (0, "run r9 changed nothing here\n")
 
@@ -108,6 +132,17 @@ def test_to_look_changes_nothing(machine: Machine, tmp_path: Path) -> None:
     assert (file.read_text(), new.read_text(), machine.bus.now(GPU)) == ("ours\n", "ours\n", "nvidia")
     assert {call.split()[1] for call in machine.calls} == {"is-enabled", "is-active"}
     assert not (machine.state / "regenerate").exists()
+
+
+def test_to_look_tells_once_of_what_two_runs_wrote_the_same(machine: Machine, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("mine\n")
+    first = write(machine, file, "r1", "a\n")
+    file.write_text("mine\n")
+    changes = (first, write(machine, file, "r2", "a\n"))
+    assert undo(machine, changes, "--look")[1] == f"would put {file} back\n"
+    assert undo(machine, changes)[0] == 0
+    assert file.read_text() == "mine\n"
 
 
 def test_a_boot_file_that_goes_back_makes_the_initramfs_anew(machine: Machine, tmp_path: Path) -> None:
