@@ -157,7 +157,7 @@ def _words(changes: Sequence[Change], at: int) -> list[str]:
         case "container":
             return ["container", change.id, change.folder]
         case "binding":
-            return ["binding", change.id, change.before, change.override, "later" if older else "first"]
+            return ["binding", change.id, change.before, change.override, *(old.run for old in older)]
         case "module":
             return ["unload"]
         case "unit":

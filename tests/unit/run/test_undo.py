@@ -225,6 +225,15 @@ def test_all_together_a_gpu_goes_back_to_before_the_first_run(machine: Machine) 
     assert machine.bus.now(GPU) == "vfio-pci"
 
 
+def test_a_run_that_was_taken_back_alone_hides_no_later_one(machine: Machine) -> None:
+    machine.bus.function(GPU, "nvidia")
+    (machine.state / "undone").write_text("r1\n")
+    changes = (BINDING, Change("binding", "r2", id=GPU, before="vfio-pci", override="vfio-pci"))
+    assert f"would put {GPU} from nvidia to vfio-pci" in undo(machine, changes, "--look")[1]
+    assert undo(machine, changes)[0] == 0
+    assert machine.bus.now(GPU) == "vfio-pci"
+
+
 def test_a_gpu_that_is_gone_or_refused_is_said(machine: Machine) -> None:
     machine.bus.function(GPU, "nvidia")
     machine.bus.refuses(GPU, "vfio-pci")
