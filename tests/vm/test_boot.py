@@ -30,13 +30,14 @@ printf '#!/bin/sh\\n[ "$1" = prereqs ] || echo {PROOF}-initramfs >/dev/kmsg\\n' 
 chmod 755 $script
 """
 
-# Four bytes at 0 and at 0xa00 of BAR 0, with memory decoding switched on in the command register.
+# Four bytes at 0 and at 0xa00 of BAR 0. While vfio-pci has an idle device it sleeps (D3hot), and its BARs with it.
 _REGISTERS = """
-for bdf in BDFS; do setpci -s $bdf COMMAND=0x2; done
+cd /sys/bus/pci/devices
+for bdf in BDFS; do echo $bdf >$bdf/driver/unbind; echo 1 >$bdf/enable; done
 python3 -c "
 import mmap, os, sys
 for bdf in sys.argv[1:]:
-    bar = mmap.mmap(os.open(f'/sys/bus/pci/devices/{bdf}/resource0', os.O_RDWR | os.O_SYNC), 4096)
+    bar = mmap.mmap(os.open(f'{bdf}/resource0', os.O_RDWR | os.O_SYNC), 4096)
     print(*(bar[at:at + 4][::-1].hex() for at in (0, 0xa00)))
 " BDFS
 """
@@ -110,8 +111,9 @@ def test_what_the_guest_regenerates_is_what_boots_next(vm: VirtualHost) -> None:
 
 def test_a_gpu_whose_server_ends_reads_ff_and_the_other_is_unharmed(vm: VirtualHost) -> None:
     vm.end_gpu(1)
-    assert vm.ssh("lspci -s 02:00.0 -n 2>&1; lspci -s 01:00.0 -n").stdout.count("(rev ff)") == 1
-    assert "10de:2230 (rev a1)" in vm.ssh("lspci -s 01:00.0 -n").stdout
+    ids = "; ".join(f"setpci -s {bdf} VENDOR_ID" for bdf in FUNCTIONS)
+    assert vm.ssh(ids).stdout.split() == ["10de", "10de", "ffff", "ffff"]
+    assert "Unknown header type 7f" in vm.ssh(f"lspci -v -s {FUNCTIONS[2]}").stdout
 
 
 def test_after_a_power_cut_the_same_disk_boots_with_what_was_synced(vm: VirtualHost) -> None:

@@ -9,7 +9,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -151,6 +150,7 @@ class VirtualHost:
 
     def _wait_up(self, before: str | None) -> None:
         started = told = time.monotonic()
+        refusal = "no SSH server answered"
         marks = list(_MARKS) if before is None else []
         while (passed := time.monotonic() - started) < BOOT_SECONDS:
             if self._machine is None or self._machine.poll() is not None:
@@ -161,14 +161,16 @@ class VirtualHost:
                 self._say(f"booting ({passed:.0f} s)")
                 told = time.monotonic()
             if self.address.answers():
-                with suppress(TestHostError):
+                try:
                     if self.boot_id() != before:
                         self._say(f"the test host is up ({time.monotonic() - started:.0f} s)")
                         return
+                except TestHostError as error:
+                    refusal = str(error)
             time.sleep(0.5)
         last = self._console()[-1500:]
         raise TestHostError(
-            f"the test host did not let us in within {BOOT_SECONDS} s; its console ends with:\n{last}"
+            f"the test host did not let us in within {BOOT_SECONDS} s ({refusal}); its console ends with:\n{last}"
         )
 
     def _console(self) -> str:
