@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from checks.snapshot import CouldNotLook, Snapshot
 from provision.driver.archive import Prebuilt, flavour_of
 from provision.driver.places import RECEIPTS
+from provision.host import boot
 
 PREBUILT = "/var/lib/kpro/prebuilt"
 RUN_MARKS = ("/usr/bin/nvidia-uninstall", "/usr/bin/nvidia-installer")
@@ -49,7 +49,6 @@ def requests() -> list[str]:
     return [
         "file:/sys/module/module/parameters/sig_enforce",
         "file:/sys/kernel/security/lockdown",
-        "dir:/boot",
         f"dir:{PREBUILT}",
         "tool:zstd",
         "tool:dkms",
@@ -131,24 +130,11 @@ def archives(snapshot: Snapshot) -> tuple[Prebuilt, ...]:
 
 
 def kernels(snapshot: Snapshot) -> tuple[str, ...]:
-    """The running kernel, then the one that will boot where that is another: the newest in /boot, which is what GRUB's
-    first entry is (grub-mkconfig sorts by version)."""
-    code, output = snapshot.command("uname-r")
-    running = output.strip()
-    if code != 0 or not running:
-        raise CouldNotLook(f"uname -r ended with {code}: {output.strip()[:200]}")
-    names = (snapshot.data("dir", "/boot") or b"").decode(errors="replace").splitlines()
-    there = sorted(
-        (name.removeprefix("vmlinuz-") for name in names if name.startswith("vmlinuz-")), key=_order
-    )
-    return tuple(dict.fromkeys([running, *there[-1:]]))
-
-
-def _order(release: str) -> list[tuple[int, int, str]]:
-    """Releases in the order of their numbers: 6.1.0-50 comes after 6.1.0-9."""
-    return [
-        (1, int(part), "") if part.isdigit() else (0, 0, part) for part in re.findall(r"\d+|\D+", release)
-    ]
+    """The running kernel, then the one that will boot where that is another; where that cannot be told, every installed
+    one."""
+    running = boot.running_kernel(snapshot)
+    following = boot.next_kernel(snapshot)
+    return tuple(dict.fromkeys([running, *([following] if following else boot.kernels(snapshot))]))
 
 
 def must_be_signed(snapshot: Snapshot) -> bool:

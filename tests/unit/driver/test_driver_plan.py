@@ -42,8 +42,7 @@ def module(
 @pytest.fixture
 def host() -> Seen:
     """A bare host with one A6000 on vfio-pci and one kernel."""
-    seen = Seen().put("pci", "/sys/bus/pci/devices", "").gpu("0000:42:00.0", driver="vfio-pci")
-    seen.cmd("uname-r", f"{KERNEL}\n").put("dir", "/boot", f"vmlinuz-{KERNEL}\nconfig-{KERNEL}\ngrub\n")
+    seen = Seen().boots(KERNEL).put("pci", "/sys/bus/pci/devices", "").gpu("0000:42:00.0", driver="vfio-pci")
     seen.put("dir", "/var/lib/kpro/prebuilt", None).tools("zstd", "dkms")
     seen.put("stat", "/usr/bin/nvidia-uninstall", None).put("stat", "/usr/bin/nvidia-installer", None)
     seen.cmd("driver-modules", f"{KERNEL}|||||\n").cmd("driver-packages", "").cmd("driver-receipts", "")
@@ -123,12 +122,16 @@ def test_an_install_that_is_not_whole_is_done_again(
 
 
 def test_the_kernel_that_will_boot_counts_too(machine: Machine, host: Seen) -> None:
-    installed(host).put("dir", "/boot", f"vmlinuz-{KERNEL}\nvmlinuz-{NEXT}\nvmlinuz-6.1.0-9-amd64\n")
+    installed(host).kernels(KERNEL, NEXT, "6.1.0-9-amd64")
     assert f"build-driver --driver {VERSION} --kernel {NEXT} --flavour open --suite bookworm" in reasons(
         plan(machine, host, HELD)
     )
     (item,) = plan(machine, host, HELD, Prebuilt(VERSION, "open", NEXT)).items
     assert item.payload.kernels == (NEXT,)
+    host.put("file", "/etc/default/grub", f'GRUB_DEFAULT="Advanced options>Linux {KERNEL}"\n')
+    assert not plan(machine, host, HELD).items, "what GRUB is told to boot counts, not the newest"
+    host.put("file", "/etc/default/grub", 'GRUB_DEFAULT="some title"\n')
+    assert NEXT in reasons(plan(machine, host, HELD)), "where it cannot be told, every kernel counts"
 
 
 def test_without_an_archive_the_exact_command_is_named(machine: Machine, host: Seen) -> None:
@@ -147,7 +150,7 @@ def test_a_pair_that_is_known_not_to_compile_is_said_instead_of_a_command_that_f
     machine: Machine, host: Seen
 ) -> None:
     kernel = "6.12.117+deb13-amd64"
-    host.cmd("uname-r", f"{kernel}\n").put("dir", "/boot", f"vmlinuz-{kernel}\n")
+    host.boots(kernel)
     pinned = machine.model_copy(
         update={"driver": Driver(version="550.163.01", flavour="open", route="prebuilt")}
     )
@@ -233,7 +236,7 @@ def test_what_could_not_be_looked_at_is_never_taken_for_absent(machine: Machine,
     for kind, path in (
         ("cmd", "driver-modules"),
         ("cmd", "uname-r"),
-        ("dir", "/boot"),
+        ("names", "/boot/vmlinuz-*"),
         ("cmd", "driver-packages"),
     ):
         seen = Seen()

@@ -11,7 +11,7 @@ from checks.snapshot import Section, Snapshot
 from provision.acts import driver as act
 from provision.acts.voice import Voice
 from provision.driver.archive import Prebuilt
-from provision.host import driver_seen
+from provision.host import boot, driver_seen
 from provision.host.driver import Install, driver_plan
 from provision.run.errors import ActFailed
 from provision.spec import Machine
@@ -67,14 +67,20 @@ def test_everything_of_the_archive_is_there_and_modprobe_would_find_it(
     ]
 
 
+KERNEL_FILES = tuple(request for request in boot.REQUESTS if request.startswith("file:"))
+
+
 def in_place(place: Overlaid, machine: Machine) -> bool:
     """Does the plan see the driver as in place, by its own look at the machine?"""
     seen = dict(
-        place.look([*driver_seen.requests(), "cmd:uname-r:uname -r", "pci:", "file:/etc/os-release"]).sections
+        place.look(
+            [*driver_seen.requests(), "cmd:uname-r:uname -r", "pci:", "file:/etc/os-release", *KERNEL_FILES]
+        ).sections
     )
     for kind, path, text in (
         ("cmd", "uname-r", KERNEL),
-        ("dir", "/boot", ""),
+        ("names", "/boot/vmlinuz-*", f"/boot/vmlinuz-{KERNEL}\n"),
+        ("names", "/lib/modules/*", f"/lib/modules/{KERNEL}\n"),
         ("tool", "zstd", "/usr/bin/zstd"),
     ):
         seen[kind, path] = Section(kind, path, text.encode())

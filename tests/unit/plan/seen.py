@@ -63,18 +63,24 @@ class Seen:
             self.put("stat", root_file(suite), None)
         return self
 
+    def kernels(self, *releases: str) -> Seen:
+        """The kernels that are installed."""
+        self.put("names", "/boot/vmlinuz-*", "".join(f"/boot/vmlinuz-{release}\n" for release in releases))
+        return self.put(
+            "names", "/lib/modules/*", "".join(f"/lib/modules/{release}\n" for release in releases)
+        )
+
     def boots(self, kernel: str = "6.1.0-50-amd64") -> Seen:
         """A Debian that boots by GRUB, with nouveau blacklisted and nothing else of interest."""
         for path in OPTIONAL:
             self.put("file", path, None)
-        self.put("names", "/boot/vmlinuz-*", f"/boot/vmlinuz-{kernel}\n").cmd("uname-r", f"{kernel}\n")
-        self.put("names", "/lib/modules/*", f"/lib/modules/{kernel}\n")
+        self.kernels(kernel).cmd("uname-r", f"{kernel}\n")
         self.put("file", "/proc/cmdline", f"BOOT_IMAGE=/boot/vmlinuz-{kernel} root=/dev/vda1 ro\n")
         self.put("file", "/etc/default/grub", 'GRUB_DEFAULT=0\nGRUB_CMDLINE_LINUX_DEFAULT="quiet"\n')
         self.put("file", "/etc/modprobe.d/nouveau.conf", "blacklist nouveau\n")
         self.put("file", "/proc/modules", "ext4 900000 1 - Live 0x0\n")
         self.put("file", "/sys/module/module/parameters/sig_enforce", "N\n")
-        self.put("file", "/sys/kernel/security/lockdown", None).put("dir", "/boot", f"vmlinuz-{kernel}\n")
+        self.put("file", "/sys/kernel/security/lockdown", None)
         for path in (reboot.ARM, *reboot.TAKEN_BACK, nodes.UNIT, nodes.SCRIPT):
             self.put("file", path, None)
         self.put("link", nodes.LINK, None).cmd("device-nodes", "").tools("zstd", "dkms")
