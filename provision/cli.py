@@ -138,17 +138,23 @@ def runs(run: str | None, as_json: bool) -> None:
 @click.option(
     "--quick", is_flag=True, help="A container of this machine instead of a virtual host; no GPUs in it."
 )
-def demo(keep: bool, quick: bool) -> None:
+@click.option(
+    "--build", "only_build", is_flag=True, help="Build what the virtual host needs, and run nothing."
+)
+def demo(keep: bool, quick: bool, only_build: bool) -> None:
     """Runs the whole chain against a throw-away virtual host with two emulated GPUs that are locked in vfio-pci.
 
     Builds and boots the host, shows the plan, releases the GPUs, loads NVIDIA's own driver, serves in a container,
-    runs again, cleans up. Building needs root and some minutes, once. The engine is a stand-in that needs no GPU.
+    runs again, cleans up. Building needs root and some minutes, once; after that it runs as anybody. The engine is a
+    stand-in that needs no GPU. With --quick it needs root, always.
     """
+    if only_build and (keep or quick):
+        raise click.UsageError("--build runs nothing: leave out --keep and --quick")
     commands = _commands()
     from provision.testhost import demo as quick_demo
     from provision.testhost import demo_vm
 
-    sys.exit((quick_demo if quick else demo_vm).run(commands, keep=keep))
+    sys.exit(demo_vm.build() if only_build else (quick_demo if quick else demo_vm).run(commands, keep=keep))
 
 
 @main.command("build-driver")

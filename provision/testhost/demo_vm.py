@@ -15,7 +15,9 @@ import click
 
 from provision.data import demo
 from provision.data.demo import CONTAINER
+from provision.driver import cache as prebuilt
 from provision.driver import command as build_driver
+from provision.driver.archive import Prebuilt
 from provision.run import journal
 from provision.run.errors import EXIT_DONE, EXIT_ERROR, EXIT_PENDING
 from provision.testhost import demo_files
@@ -71,6 +73,24 @@ class Story:
             self.seen = replace(self.seen, steps=(*self.seen.steps, timed))
 
 
+def build() -> int:
+    """Builds what is missing, as root, so that everything else runs as anybody. Gives the exit code."""
+    try:
+        qemu.find(_say)
+        return _driver(image.ready(Recipe(pile=PILES["full"]), _say).kernel)
+    except (OSError, TestHostError) as error:
+        click.secho(f"error: {error}", fg="red", err=True)
+    except KeyboardInterrupt:
+        click.secho("interrupted", fg="red", err=True)
+    return EXIT_ERROR
+
+
+def _driver(kernel: str) -> int:
+    if Prebuilt(PIN, FLAVOUR, kernel) in prebuilt.held():
+        return EXIT_DONE
+    return build_driver.run(PIN, kernel, FLAVOUR, "bookworm", None, None, None)
+
+
 def run(commands: Any, *, keep: bool) -> int:
     """Gives the exit code. ``commands`` is provision.run.commands. Nothing is left running, unless ``keep``."""
     story = Story(commands, keep)
@@ -101,8 +121,7 @@ def _tell(story: Story, stack: ExitStack) -> None:
         return f"kernel {made['image'].kernel}"
 
     def driver() -> str | None:
-        code = build_driver.run(PIN, made["image"].kernel, FLAVOUR, "bookworm", None, None, None)
-        if code:
+        if code := _driver(made["image"].kernel):
             raise Stopped(code, "the driver could not be built")
         return None
 
