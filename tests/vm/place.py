@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,8 @@ FIRST, SECOND = "0000:01:00.0", "0000:02:00.0"
 FUNCTIONS = (FIRST, "0000:01:00.1", SECOND, "0000:02:00.1")
 CONTAINER = "kpro-vm-test"
 PORT = 18470
+DEADLINE = 1800
+"""Seconds for one command: four times what the longest takes on an emulated host with two busy processors."""
 
 _INVENTORY = """\
 from provision.spec import Driver, Engine, Gpu, Guest, Machine, Model, Service, Ssh
@@ -89,6 +92,9 @@ class Metal(Operator):
                 replay=str(demo.record()) if replay else None,
             )
         )
+
+    def run(self, *words: str, timeout: float = DEADLINE) -> subprocess.CompletedProcess[str]:
+        return super().run(*words, timeout=max(timeout, DEADLINE))
 
     def sh(self, script: str, *, timeout: float = 120) -> str:
         """What a script on the host says. Raises when it fails."""

@@ -93,7 +93,7 @@ def test_each_gpu_is_its_own_node_in_the_container(metal: Metal) -> None:
 def test_a_second_run_changes_nothing(metal: Metal) -> None:
     look = "stat -c %Y /boot/initrd.img-* /boot/grub/grub.cfg"
     pid, made = metal.main_pid(), metal.sh(look)
-    done = metal.provision("apply", str(metal.inventory), "--json", timeout=600)
+    done = metal.provision("apply", str(metal.inventory), "--json")
     assert done.returncode == 0, done.stderr[-3000:]
     assert json.loads(done.stdout)["changed"] == []
     assert (metal.main_pid(), metal.sh(look)) == (pid, made)
@@ -104,7 +104,7 @@ def test_it_is_still_so_after_a_reboot(metal: Metal) -> None:
     assert "vfio" not in metal.sh("cat /proc/cmdline")
     drivers = metal.drivers()
     assert drivers[FIRST] == drivers[SECOND] == "nvidia"
-    done = metal.provision("apply", str(metal.inventory), "--json", timeout=600)
+    done = metal.provision("apply", str(metal.inventory), "--json")
     assert done.returncode == 0, done.stderr[-3000:]
     assert json.loads(done.stdout)["changed"] == []
     assert metal.answer().strip()
@@ -122,10 +122,10 @@ def test_an_honest_gate_stops_the_deploy_in_the_kernels_words(metal: Metal) -> N
 
 def test_rollback_brings_back_what_was_there_also_after_a_boot(metal: Metal, before: dict[str, str]) -> None:
     metal.write()
-    done = metal.provision("rollback", str(metal.inventory), "--yes", timeout=600)
+    done = metal.provision("rollback", str(metal.inventory), "--yes")
     assert done.returncode == 0, done.stderr[-5000:]
     assert metal.configuration() == before
-    again = metal.provision("rollback", str(metal.inventory), "--yes", timeout=600)
+    again = metal.provision("rollback", str(metal.inventory), "--yes")
     assert again.returncode == 0, again.stderr[-3000:]
     metal.vm.reboot()
     assert metal.drivers() == LOCKED
