@@ -1,4 +1,7 @@
-"""Long matrices with real compilers and real apt: ``scripts/test-full``. Needs root, mmdebstrap and a Debian mirror."""
+"""Long matrices with real compilers, real apt and virtual hosts: ``scripts/test-full``.
+
+Needs root, mmdebstrap and a Debian mirror.
+"""
 
 from __future__ import annotations
 
