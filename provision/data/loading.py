@@ -121,7 +121,7 @@ def explain(text: str) -> list[str]:
     """One sentence for each cause found in the text, most telling first."""
     whole = "\n".join(records(text))
     return [
-        f"{line}; {words.cause}. Next: {words.next_step}"
+        f"{line.rstrip('.')}; {words.cause}. Next: {words.next_step}"
         for words in WORDS
         if (line := words.found_in(whole)) is not None
     ]
