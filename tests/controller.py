@@ -59,11 +59,11 @@ class Operator:
         assert document["exit"] == done.returncode
         return document
 
-    def start_apply(self) -> subprocess.Popen[str]:
+    def start_apply(self, *words: str) -> subprocess.Popen[str]:
         """``apply`` in the background, its output to a file."""
         with (self.folder / "apply.log").open("w") as log:
             return subprocess.Popen(
-                [str(BIN / "provision"), "apply", str(self.inventory), "--yes"],
+                [str(BIN / "provision"), "apply", str(self.inventory), "--yes", *words],
                 cwd=ROOT,
                 stdin=subprocess.DEVNULL,
                 stdout=log,

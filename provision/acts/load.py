@@ -9,7 +9,7 @@ from pyinfra.api.host import Host
 
 from provision.acts import shell
 from provision.acts.voice import Voice
-from provision.data.loading import explain
+from provision.data.loading import explain, records
 from provision.host import keeping, transport
 from provision.host.moves import Load
 from provision.run.errors import ActFailed
@@ -45,20 +45,23 @@ def load_script(wanted: Load) -> str:
 def refusal(wanted: Load, rc: int, text: str) -> str:
     """What went wrong, from the script's output and the kernel's lines after ``--- kernel``."""
     said, _, kernel = text.partition("--- kernel")
+    log = records(kernel)
     lines = [f"the NVIDIA driver {wanted.version} ({wanted.flavour}) was not loaded as wanted"]
     missing = re.search(r"^missing:(.*)$", said, re.MULTILINE)
     if missing:
         absent = missing[1].split()
         bound = [str(bdf) for bdf in wanted.gpus if str(bdf) not in absent]
         for bdf in absent:
-            own = "\n".join(line for line in kernel.splitlines() if bdf in line)
-            # The driver's long sentences go over several lines, and only the first names the GPU.
-            why = explain(own) or explain(kernel)
+            own = [line for line in log if bdf in line]
+            # What is said of another GPU is no cause for this one.
+            others = [str(other) for other in wanted.gpus if str(other) != bdf]
+            common = [line for line in log if not any(other in line for other in others)]
+            why = explain("\n".join(own)) or explain("\n".join(common))
             lines += [f"  {bdf} was not taken by nvidia: {'; '.join(why) or 'the kernel gave no reason'}"]
         lines.append(f"  {', '.join(bound)}: bound and unharmed" if bound else "  no GPU was bound")
     else:
         lines += [f"  {line.strip()}" for line in said.splitlines() if line.strip()][-8:]
         lines += [f"  {why}" for why in explain(text)]
-    quoted = [line.strip() for line in kernel.splitlines() if "NVRM" in line or "nvidia" in line.lower()]
+    quoted = [line.strip() for line in log if "NVRM" in line or "nvidia" in line.lower()]
     lines += [f"    kernel: {line}" for line in dict.fromkeys(quoted[-12:])]
     return "\n".join(lines)

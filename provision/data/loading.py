@@ -100,10 +100,28 @@ WORDS = (
 )
 
 
+_STAMP = re.compile(r"\[\s*\d+\.\d+\]")
+
+
+def records(text: str) -> list[str]:
+    """The lines of a text, those of the kernel's log whole: what the driver says in one breath, with line breaks in it,
+    dmesg shows as further lines without a time, and only the first names the GPU."""
+    found: list[str] = []
+    inside = False
+    for line in text.splitlines():
+        if inside and line.lstrip().startswith("NVRM: ") and not _STAMP.match(line):
+            found[-1] += " " + line.strip().removeprefix("NVRM: ")
+        else:
+            inside = bool(_STAMP.match(line))
+            found.append(line)
+    return found
+
+
 def explain(text: str) -> list[str]:
     """One sentence for each cause found in the text, most telling first."""
+    whole = "\n".join(records(text))
     return [
-        f"{line}; {words.cause}. Next: {words.next_step}"
+        f"{line.rstrip('.')}; {words.cause}. Next: {words.next_step}"
         for words in WORDS
-        if (line := words.found_in(text)) is not None
+        if (line := words.found_in(whole)) is not None
     ]

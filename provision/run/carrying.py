@@ -66,7 +66,7 @@ def guarded(body: Callable[[Session, Host, Machine], Commands]) -> Commands:
 def carried(session: Session, machine: Machine, item: Item) -> Callable[[State, Host], bool]:
     def act(state: State, host: Host) -> bool:
         # A reboot tells how it gets on by itself.
-        ticker = gevent.spawn(_tick, session, item) if item.kind != "reboot" else None
+        ticker = gevent.spawn(_tick, session, item.host, item.text) if item.kind != "reboot" else None
         try:
             session.begin(machine, item)
             acts.carry_out(host, item, Voice(session.id, session.say))
@@ -81,7 +81,10 @@ def carried(session: Session, machine: Machine, item: Item) -> Callable[[State, 
             with suppress(RunError):
                 # The machine's own journal cannot be written when it is the machine that went away.
                 session.end(machine, item, str(problem))
+            if ticker is not None:
+                ticker.kill()
             if item.host == machine.host_name:
+                ticker = gevent.spawn(_tick, session, host.name, f"the way back after: {item.text}")
                 take_back(session, machine, item.step)
             return False
         finally:
@@ -93,9 +96,9 @@ def carried(session: Session, machine: Machine, item: Item) -> Callable[[State, 
     return act
 
 
-def _tick(session: Session, item: Item) -> None:
+def _tick(session: Session, host: str, text: str) -> None:
     """Says now and then that long work goes on."""
     started = time.monotonic()
     while True:
         gevent.sleep(TICK_SECONDS)
-        session.say(f"{item.host}: still at it after {time.monotonic() - started:.0f} s: {item.text}")
+        session.say(f"{host}: still at it after {time.monotonic() - started:.0f} s: {text}")

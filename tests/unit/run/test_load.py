@@ -112,6 +112,31 @@ def test_one_gpu_that_fails_to_probe_is_named_and_the_other_is_bound(machine: Ma
     assert f"{GPU}: bound and unharmed" in told
 
 
+def test_two_gpus_that_fail_have_each_its_own_cause_from_the_kernels_long_sentences() -> None:
+    kernel = f"""
+[  102.112233] NVRM: The NVIDIA GPU {GPU} (PCI ID: 10de:2230)
+               NVRM: installed in this system is not supported by open
+               NVRM: nvidia.ko because it does not include the required GPU
+               NVRM: System Processor (GSP).
+[  102.112240] nvidia: probe of {GPU} failed with error -1
+[  102.112290] NVRM: The NVIDIA GPU {SECOND}
+               NVRM: (PCI ID: 10de:2230) installed in this system has
+               NVRM: fallen off the bus and is not responding to commands.
+[  102.112295] nvidia: probe of {SECOND} failed with error -1
+[  102.112299] NVRM: The NVIDIA probe routine failed for 2 device(s).
+"""
+    told = refusal(LOAD, 7, f"missing: {GPU} {SECOND}\n--- kernel{kernel}")
+    first, second = (line for line in told.splitlines() if "was not taken by nvidia" in line)
+    assert "flavour='proprietary'" in first
+    assert "the bus" not in first
+    assert "switch the machine off and on" in second
+    assert "System Processor" not in second
+    told = refusal(LOAD, 7, f"missing: {KEPT}\n--- kernel{kernel}")
+    (third,) = (line for line in told.splitlines() if "was not taken by nvidia" in line)
+    assert "the driver refuses this GPU" in third
+    assert "fallen off" not in third
+
+
 def test_a_gpu_that_was_not_released_is_refused_before_anything_is_loaded(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     machine.bus.function(GPU, "vfio-pci", "vfio-pci")
