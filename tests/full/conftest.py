@@ -15,9 +15,9 @@ import pytest
 from provision.driver.apt import Apt
 from provision.driver.process import Commands
 from tests.unit.driver.rooted import Rooted
-from tests.vm.conftest import home, one_operator, prebuilt, real_cache, vm_image
+from tests.vm.conftest import box, clean, home, one_operator, prebuilt, real_cache, vm, vm_image
 
-__all__ = ["home", "one_operator", "prebuilt", "real_cache", "vm_image"]
+__all__ = ["box", "clean", "home", "one_operator", "prebuilt", "real_cache", "vm", "vm_image"]
 
 # Read before any test gets a home of its own: archives and roots are made once for all sessions.
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kpro"

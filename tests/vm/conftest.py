@@ -13,8 +13,10 @@ from provision.testhost.vm import image
 from provision.testhost.vm.host import EmulatedGpu, VirtualHost
 from provision.testhost.vm.image import Image
 from provision.testhost.vm.recipe import Recipe
+from provision.testhost.vm.ssh import Address
 from tests.controller import BIN
 from tests.vm.place import Metal
+from tests.vm.reboot_rig import attached
 from tests.vm.rig import CACHE, WAIT, say
 
 PIN = "535.261.03"
@@ -79,3 +81,16 @@ def one_operator(home: Path, own_home: None, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.fixture(scope="module")
 def metal(vm: VirtualHost, tmp_path_factory: pytest.TempPathFactory) -> Metal:
     return Metal(tmp_path_factory.mktemp("place"), vm)
+
+
+@pytest.fixture(scope="module")
+def box(request: pytest.FixtureRequest) -> Address:
+    """A test host, the tier's own or one that runs already; its GPUs play no part here."""
+    there = attached()
+    return there if there is not None else request.getfixturevalue("vm").address
+
+
+@pytest.fixture
+def clean(box: Address) -> None:
+    """Nothing of an earlier test is armed or taken for this one's."""
+    box.run("rm -rf /var/lib/kpro /etc/kpro-proof; mkdir -p /var/lib/kpro; chmod 700 /var/lib/kpro")

@@ -141,3 +141,13 @@ def eventually(address: Address, command: str, what: str, seconds: float) -> str
             last = error
         time.sleep(2)
     raise AssertionError(f"not within {seconds} s: {what} {locals().get('last', '')}")
+
+
+def boot_id(box: Address) -> str:
+    return box.run("cat /proc/sys/kernel/random/boot_id").stdout.strip()
+
+
+def events(box: Address, run: str) -> list[dict[str, str]]:
+    return [
+        json.loads(line) for line in box.run(f"cat /var/lib/kpro/journal/{run}.jsonl").stdout.splitlines()
+    ]
