@@ -111,7 +111,7 @@ def _gpus(machine: Machine, snapshot: Snapshot, refusals: list[Refusal], notes: 
         notes.append("no PCI bus to read, and no GPU wanted")
         return
     there = {function.bdf: function for function in functions if function.is_gpu}
-    models = view.models(snapshot)
+    models, names = view.models(snapshot), view.bus_names(snapshot)
     if machine.gpu_count is not None and machine.gpu_count != len(there):
         refusals.append(
             Refusal(
@@ -146,7 +146,9 @@ def _gpus(machine: Machine, snapshot: Snapshot, refusals: list[Refusal], notes: 
                     f"lspci -Dnnk -s {gpu.bdf}",
                 )
             )
-        named = models.get(Bdf.parse(gpu.bdf))
+        named, listed = models.get(Bdf.parse(gpu.bdf)), names.get(Bdf.parse(gpu.bdf))
+        if named is None and listed is not None and not view.is_model(gpu.model, listed):
+            named = listed
         if named is not None and gpu.model.lower() not in named.lower():
             refusals.append(
                 Refusal(

@@ -86,6 +86,7 @@ def requests(machine: Machine) -> list[str]:
         "cmd:uname-r:uname -r",
         "cmd:id-u:id -u",
         "cmd:df:df -Pk /var/lib",
+        "cmd:lspci:lspci -D -d 10de:",
         "pci:",
         *(f"tool:{tool}" for tool in TOOLS),
     ]
@@ -199,6 +200,29 @@ def models(snapshot: Snapshot) -> dict[Bdf, str]:
         if match and model:
             found[Bdf.parse(match[1])] = model[1]
     return found
+
+
+def bus_names(snapshot: Snapshot) -> dict[Bdf, str]:
+    """What the bus's own list (pci.ids, by lspci) calls each NVIDIA function, driver or not: ``GA102GL [RTX A6000]``. A
+    machine without lspci, and an id that its list does not know, give no name."""
+    try:
+        code, output = snapshot.command("lspci")
+    except CouldNotLook:
+        return {}
+    found = {}
+    for line in output.splitlines() if code == 0 else ():
+        match = re.match(r"(\S+) [^:]+: NVIDIA Corporation (.*\[.+\].*?)(?: \(rev \w+\))?$", line)
+        if match:
+            found[Bdf.parse(match[1])] = match[2]
+    return found
+
+
+def is_model(model: str, name: str) -> bool:
+    """Can a GPU of this bus name be the model? The words with a digit tell models apart (A6000, 3090, H100), and the
+    list spells the rest in its own way."""
+    told = [word for word in re.findall(r"[a-z0-9]+", model.lower()) if re.search(r"\d", word)]
+    words = re.findall(r"[a-z0-9]+", name.lower())
+    return not told or any(word in words for word in told)
 
 
 def majors(snapshot: Snapshot) -> dict[str, int]:

@@ -28,6 +28,7 @@ BOOT_SECONDS = 300
 _NOBODY = 65534
 _SERVER = Path(__file__).with_name("gpu_server.py")
 _TELL_EVERY = 10.0
+_PANIC = "Kernel panic"
 _MARKS = ("Welcome to GRUB", " login:")
 
 
@@ -155,7 +156,12 @@ class VirtualHost:
         while (passed := time.monotonic() - started) < BOOT_SECONDS:
             if self._machine is None or self._machine.poll() is not None:
                 raise TestHostError(f"QEMU ended: {(self.folder / 'qemu.log').read_text()[-2000:]}")
-            if marks and marks[0] in self._console():
+            console = self._console()
+            if _PANIC in console:
+                raise TestHostError(
+                    f"the test host's kernel panics: {console[console.index(_PANIC) :][:1500]}"
+                )
+            if marks and marks[0] in console:
                 self._say(f"booting: {marks.pop(0).strip()} ({passed:.0f} s)")
             elif time.monotonic() - told > _TELL_EVERY:
                 self._say(f"booting ({passed:.0f} s)")

@@ -106,6 +106,28 @@ def test_a_missing_tool_is_named_with_the_command_that_brings_it(machine: Machin
     assert refusal.next_step == "apt-get install lxc mmdebstrap"
 
 
+@pytest.mark.parametrize(
+    ("model", "listed", "fits"),
+    [
+        ("RTX A6000", "GA102GL [RTX A6000]", True),
+        ("V100", "GA102GL [RTX A6000]", False),
+        ("RTX A5000", "GA102GL [RTX A6000]", False),
+        ("GeForce RTX 3090", "GA102 [GeForce RTX 3090]", True),
+        ("RTX 3080", "GA102 [GeForce RTX 3090]", False),
+        ("H100 80GB HBM3", "GH100 [H100 SXM5 80GB]", True),
+        ("A100-SXM4-40GB", "GA100 [A100 SXM4 40GB]", True),
+    ],
+)
+def test_a_gpu_without_a_driver_is_compared_by_the_name_of_the_bus(
+    machine: Machine, host: Seen, model: str, listed: str, fits: bool
+) -> None:
+    host.cmd("lspci", f"0000:42:00.0 VGA compatible controller: NVIDIA Corporation {listed} (rev a1)\n")
+    host.put("file", "/proc/driver/nvidia/gpus/0000:42:00.0/information", None)
+    gpu = machine.gpus[0].model_copy(update={"model": model})
+    said = refused(host_plan(machine.model_copy(update={"gpus": (gpu,)}), host.snapshot))
+    assert ("machine.gpus[0].model" not in said) == fits
+
+
 def test_what_builds_roots_is_not_needed_where_the_root_is(machine: Machine, host: Seen) -> None:
     host.tools("mmdebstrap", there=False)
     assert host_plan(machine, host.snapshot).refusals
