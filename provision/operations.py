@@ -91,7 +91,7 @@ def prove_metal() -> Commands:
 def _unproven(session: Session, machine: Machine, problem: ActFailed) -> Callable[[State, Host], bool]:
     def act(state: State, host: Host) -> bool:
         session.problems.append(problem)
-        session.journal.write("failed", host=host.name, why=str(problem))
+        session.tell_journal("failed", host=host.name, why=str(problem))
         session.say(f"{host.name}: {problem}")
         back.take_back(session, machine, Step.DEVICE_NODES)
         return False

@@ -49,7 +49,7 @@ def take_back(session: Session, machine: Machine, step: Step) -> None:
     session.say(f"{name}: taking back what this run changed on the machine")
     try:
         session.check_lock(machine)
-        session.journal.write("rollback", host=name, of=session.id)
+        session.tell_journal("rollback", host=name, of=session.id)
         done = undo.undo(session.host(name), session.id, session.id)
         if (
             done.ok
@@ -74,5 +74,5 @@ def take_back(session: Session, machine: Machine, step: Step) -> None:
         if done.reboot
         else "is whole"
     )
-    session.journal.write("rolled back", host=name, whole=done.ok, reboot=done.reboot, said=done.said)
+    session.tell_journal("rolled back", host=name, whole=done.ok, reboot=done.reboot, said=done.said)
     session.say(f"{name}: the way back {how}")

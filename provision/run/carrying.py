@@ -33,7 +33,7 @@ def _fails(session: Session, host: Host, error: RunError) -> FunctionCommand:
     """One failing command that says why: an exception here would end the run for every machine."""
 
     def fail(state: State, host: Host) -> bool:
-        session.journal.write("failed", host=host.name, why=str(error))
+        session.tell_journal("failed", host=host.name, why=str(error))
         if error not in session.problems:
             session.problems.append(error)
             if isinstance(error, RebootPending):

@@ -7,9 +7,12 @@ import os
 import re
 import secrets
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from provision.run.errors import RunError
 
 
 def runs_folder() -> Path:
@@ -27,24 +30,39 @@ def is_run_id(text: str) -> bool:
 
 
 class Journal:
-    """The controller's journal of one run."""
+    """The controller's journal of one run. Its methods raise RunError when it cannot be written."""
 
     def __init__(self, run: str) -> None:
         self.run = run
         self.folder = runs_folder() / run
-        self.folder.mkdir(parents=True, mode=0o700, exist_ok=True)
-        self._file = (self.folder / "journal.jsonl").open("a", encoding="utf-8")
+        with _told(self.folder):
+            self.folder.mkdir(parents=True, mode=0o700, exist_ok=True)
+            self._file = (self.folder / "journal.jsonl").open("a", encoding="utf-8")
 
     def write(self, event: str, **facts: Any) -> str:
         """Appends an event and returns its line. It is on the disk when this returns."""
         line = json.dumps({"at": now(), "run": self.run, "event": event, **facts}, ensure_ascii=False)
-        self._file.write(line + "\n")
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        with _told(self.folder):
+            self._file.write(line + "\n")
+            self._file.flush()
+            os.fsync(self._file.fileno())
         return line
 
     def close(self) -> None:
-        self._file.close()
+        # What a full disk did not take was told when it was written.
+        with suppress(OSError):
+            self._file.close()
+
+
+@contextmanager
+def _told(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise RunError(
+            f"the journal of this run cannot be written in {folder}: {error.strerror or error}; nothing is changed "
+            "without one. Make the folder writable, or set XDG_STATE_HOME to one that is"
+        ) from error
 
 
 def now() -> str:

@@ -68,8 +68,9 @@ class Run:
         return sum(transport.remote_commands(host) for host in self.state.inventory)
 
     def execute(self, callback: Progress) -> Outcome:
-        """Runs deploy.py. What fails is told in the outcome; raises nothing of its own."""
+        """Runs deploy.py. What fails is told in the outcome; raises RunError only when there can be no journal."""
         state, session = self.state, self.session
+        session.open_journal()
         # Importing pyinfra_cli patches the whole process for gevent: provision.cli does so first of all.
         from pyinfra_cli.util import load_deploy_file
 

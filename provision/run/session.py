@@ -7,6 +7,7 @@ import contextlib
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from gevent.lock import RLock
 from pyinfra.api.host import Host
@@ -79,6 +80,15 @@ class Session:
             self._journal = Journal(self.id)
             self._journal.write("run", reason=self.reason, phases=self.phases)
         return self._journal
+
+    def open_journal(self) -> None:
+        """Before anything is touched. Raises RunError when it cannot be written."""
+        assert self.journal
+
+    def tell_journal(self, event: str, **facts: Any) -> None:
+        """Writes what happened already: a journal that cannot be written does not keep it from being dealt with."""
+        with contextlib.suppress(RunError):
+            self.journal.write(event, **facts)
 
     def wanted(self, machine: Machine) -> Wanted:
         if machine.name not in self._wanted:
@@ -237,7 +247,10 @@ class Session:
         if self._journal is not None:
             failed = sorted(host.name for host in self.state.failed_hosts)
             changed = [item.id for item in self.changed]
-            self._journal.write("end", failed=failed, changed=changed, exit=self.exit_code)
+            try:
+                self._journal.write("end", failed=failed, changed=changed, exit=self.exit_code)
+            except RunError as error:
+                self.say(str(error))
             self._journal.close()
             self._journal = None
 
@@ -259,4 +272,4 @@ class _Operations(BaseStateCallback):
 
     def operation_host_start(self, state: State, host: Host, op_hash: str) -> None:  # type: ignore[override]
         name = ", ".join(sorted(state.get_op_meta(op_hash).names))
-        self.session.journal.write("operation", host=host.name, name=name)
+        self.session.tell_journal("operation", host=host.name, name=name)

@@ -25,7 +25,7 @@ class Run:
         self.id, self.changed, self.lock = "r1", list(changed), lock
         self.said: list[str] = []
         self.events: list[str] = []
-        self.journal = SimpleNamespace(write=lambda event, **facts: self.events.append(event))
+        self.tell_journal = lambda event, **facts: self.events.append(event)
 
     def say(self, text: str) -> None:
         self.said.append(text)

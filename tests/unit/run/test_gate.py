@@ -57,6 +57,7 @@ class Stage:
             journal=SimpleNamespace(
                 write=lambda event, **more: self.journal.append({"event": event, **more})
             ),
+            tell_journal=lambda event, **more: self.journal.append({"event": event, **more}),
             wanted=lambda machine: SimpleNamespace(services={"llm": (SimpleNamespace(name="demo"),)}),
         )
         self.host = SimpleNamespace(
