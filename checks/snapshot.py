@@ -42,39 +42,77 @@ def script() -> str:
 def parse(output: bytes) -> Snapshot:
     """Reads the script's output.
 
-    Raises SnapshotError when a line is malformed, a length does not agree, or the end mark is missing.
+    Raises SnapshotError when a line is malformed or the end mark is missing.
     """
     sections: dict[tuple[str, str], Section] = {}
+    texts: dict[tuple[str, str], list[bytes]] = {}
     lines = output.split(b"\n")
     if lines and not lines[-1]:
         lines.pop()
-    count = 0
+    count, rows = 0, None
     for line in lines[:-1]:
+        if line.startswith(b"|"):
+            if rows is None:
+                raise SnapshotError(f"a line of no section: {line[:80]!r}")
+            rows.append(line[1:] + b"\n")
+            continue
+        count, rows = count + 1, None
+        if line.startswith(b"F "):
+            sections |= {(section.kind, section.path): section for section in _files(line)}
+            continue
         section = _section(line)
-        sections[section.kind, section.path] = section
-        count += 1
+        key = section.kind, section.path
+        sections[key] = section
+        if line.startswith(b"T "):
+            rows = texts.setdefault(key, [])
     if not lines or lines[-1] != b"E %d" % count:
         raise SnapshotError(f"the snapshot is cut off after {count} sections")
+    for (kind, path), found in texts.items():
+        sections[kind, path] = Section(kind, path, b"".join(found))
     return Snapshot(sections)
 
 
 def _section(line: bytes) -> Section:
-    parts = line.split(b" ")
-    if len(parts) != 5 or parts[0] not in (b"S", b"X", b"A"):
+    mark, _, rest = line.partition(b" ")
+    words = rest.split(b" ", 2)
+    if len(words) != {b"A": 2, b"T": 2, b"S": 3, b"X": 3}.get(mark):
         raise SnapshotError(f"not a section: {line[:80]!r}")
-    mark, kind, name, length, encoded = parts
+    kind = words[0].decode()
     try:
-        if len(encoded) != int(length):
-            raise SnapshotError(f"section {name!r} says {length.decode()} characters and has {len(encoded)}")
-        data = base64.b64decode(encoded, validate=True)
-        path = _path(name)
+        path = _path(words[1])
+        if mark == b"X":
+            return Section(kind, path, None, words[2].decode(errors="replace"))
+        data = base64.b64decode(words[2], validate=True) if mark == b"S" else b""
     except (ValueError, binascii.Error) as error:
-        raise SnapshotError(f"section {name!r}: {error}") from error
-    if mark == b"X":
-        return Section(kind.decode(), path, None, data.decode(errors="replace").strip())
+        raise SnapshotError(f"section {words[1]!r}: {error}") from error
     if len(data) > LIMIT:
-        return Section(kind.decode(), path, None, f"larger than {LIMIT} bytes")
-    return Section(kind.decode(), path, data if mark == b"S" else None)
+        return Section(kind, path, None, f"larger than {LIMIT} bytes")
+    return Section(kind, path, None if mark == b"A" else data)
+
+
+def _files(line: bytes) -> list[Section]:
+    """The files that one ``head`` printed. A file that holds the very line that begins another one makes it unclear
+    which is which: then none of them was looked at."""
+    words = line.split(b" ")
+    try:
+        data, code, names = base64.b64decode(words[1], validate=True), int(words[2]), words[3:]
+    except (ValueError, IndexError) as error:
+        raise SnapshotError(f"not the section of files: {line[:80]!r}: {error}") from error
+    if code != 0:
+        return []
+    data = b"\n" + data
+    marks = [b"\n==> %s <==\n" % name for name in names]
+    if any(data.count(mark) != 1 for mark in marks):
+        why = "the files of the machine could not be told apart"
+        return [Section("file", _path(name[1:]), None, why) for name in names]
+    places = [data.index(mark) for mark in marks]
+    ends = [*places[1:], len(data)]
+    found = []
+    for name, mark, place, end in zip(names, marks, places, ends, strict=True):
+        content = data[place + len(mark) : end]
+        too_big = f"larger than {LIMIT} bytes" if len(content) > LIMIT else None
+        found.append(Section("file", _path(name[1:]), None if too_big else content, too_big))
+    return found
 
 
 def _path(name: bytes) -> str:

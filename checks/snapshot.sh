@@ -1,146 +1,273 @@
 # The snapshot: one fused look at a machine, in one round trip, changing nothing.
 #
 # usage: sh snapshot.sh REQUEST...     with ROOT="" for a live machine or ROOT=<recorded tree>
-# Requests: file:PATH  sha:PATH  stat:PATH  link:PATH  dir:PATH  glob:PATTERN  tool:NAME  cmd:NAME:COMMAND  pci:
-# Prints one line per section, "S kind path length base64", and "E count" at the end; a file that is there and
-# cannot be read gives "X kind path length base64-of-the-reason". What is absent gives "A kind path".
+# Requests: file:PATH  glob:PATTERN  with:REGEX:PATTERN (files that hold it)  names:PATTERN (of what is there)
+#           sha:PATH  stat:PATH  link:PATH  dir:PATH  tool:NAME  cmd:NAME:COMMAND  pci:
+# Prints sections and at last "E count". A section is one of
+#   T kind path             there; its text follows, one line after a "|" for each of its lines
+#   S kind path base64      there; bytes that are no plain text
+#   X kind path reason      there, and cannot be read
+#   A kind path             absent
+#   F base64 exit-code path...     files, with "==> .PATH <==" before the bytes of each, as head prints them
+# A process costs milliseconds on a small machine: one head reads all files, the shell itself does what it can.
 # In a recorded tree a command is not run: its output is read from .kpro/cmd/NAME.out and NAME.rc.
 ROOT=${ROOT-}
 LC_ALL=C
 export LC_ALL
 count=0
+files=
 limit=1048577
+newline='
+'
+tab='	'
+plain="$newline$tab -~"
 
-put() { # mark kind path; the data comes on stdin
-  b64=$(head -c "$limit" | base64 -w0)
-  case $3 in
-    *[!A-Za-z0-9._/:@+,=~-]*) name=b64:$(printf %s "$3" | base64 -w0) ;;
-    *) name=$3 ;;
+named() { # sets name: the path as one word
+  case $1 in
+    '' | *[!A-Za-z0-9._/:@+,=~-]*) name=b64:$(printf %s "$1" | base64 -w0) ;;
+    *) name=$1 ;;
   esac
-  printf '%s %s %s %s %s\n' "$1" "$2" "$name" "${#b64}" "$b64"
   count=$((count + 1))
 }
 
-absent() {
-  put A "$1" "$2" </dev/null
+bytes() { # kind path; the data comes on stdin
+  named "$2"
+  printf 'S %s %s ' "$1" "$name"
+  head -c "$limit" | base64 -w0
+  echo
 }
 
-reason() {
-  if [ -d "$ROOT$2" ]; then why="is a folder"; else why="cannot be read"; fi
-  put X "$1" "$2" <<END
-$why
+text() { # kind path text; what is long goes faster through base64 than line by line
+  case ${#3},$3 in
+    [0-9][0-9][0-9][0-9]*,* | *[!$plain]*)
+      printf '%s\n' "$3" | bytes "$1" "$2"
+      count=$((count + 1)) ;;
+    *)
+      named "$2"
+      printf 'T %s %s\n' "$1" "$name"
+      while IFS= read -r row; do printf '|%s\n' "$row"; done <<END
+$3
 END
+      ;;
+  esac
 }
 
-file() {
+absent() { named "$2"; printf 'A %s %s\n' "$1" "$name"; }
+unread() { named "$2"; printf 'X %s %s %s\n' "$1" "$name" "$3"; }
+
+file() { # read at once where the name is odd, else with all the others
   if [ ! -e "$ROOT$1" ]; then absent file "$1"
-  elif [ -d "$ROOT$1" ] || ! head -c 0 <"$ROOT$1" 2>/dev/null; then reason file "$1"
-  else put S file "$1" <"$ROOT$1"
+  elif [ -d "$ROOT$1" ]; then unread file "$1" "is a folder"
+  elif [ ! -r "$ROOT$1" ]; then unread file "$1" "cannot be read"
+  else
+    case $1 in
+      *[!A-Za-z0-9._/:@+,=~-]*) bytes file "$1" <"$ROOT$1" ;;
+      *) case "$files " in *" .$1 "*) ;; *) files="$files .$1" ;; esac ;;
+    esac
   fi
+}
+
+read_files() { # paths with a dot before them; when one of them cannot be read, each is tried alone
+  count=$((count + 1))
+  printf 'F '
+  exec 4>&1
+  code=$({ { cd "$ROOT/" && head -v -c "$limit" -- "$@" 2>/dev/null; echo $? >&3; } | base64 -w0 >&4; } 3>&1)
+  exec 4>&-
+  printf ' %s %s\n' "$code" "$*"
+  [ "$code" != 0 ] || return 0
+  if [ $# = 1 ]; then unread file "${1#.}" "cannot be read"; return; fi
+  for one in "$@"; do read_files "$one"; done
 }
 
 sha() {
   if [ ! -e "$ROOT$1" ]; then absent sha "$1"
-  elif sum=$(sha256sum 2>/dev/null <"$ROOT$1"); then put S sha "$1" <<END
-${sum%% *}
-END
-  else reason sha "$1"
+  elif sum=$(sha256sum 2>/dev/null <"$ROOT$1"); then text sha "$1" "${sum%% *}"
+  else unread sha "$1" "cannot be read"
   fi
 }
 
 status() {
   if [ ! -e "$ROOT$1" ] && [ ! -L "$ROOT$1" ]; then absent stat "$1"
-  else put S stat "$1" <<END
-$(stat -c '%a %u %g %s %F' "$ROOT$1" 2>&1)
-END
+  else text stat "$1" "$(stat -c '%a %u %g %s %F' "$ROOT$1" 2>&1)"
   fi
 }
 
 link() {
   if [ ! -L "$ROOT$1" ]; then absent link "$1"
-  else put S link "$1" <<END
-$(readlink "$ROOT$1")
-END
+  else text link "$1" "$(readlink "$ROOT$1")"
   fi
 }
 
 folder() {
   if [ ! -e "$ROOT$1" ]; then absent dir "$1"
-  elif [ ! -d "$ROOT$1" ] || [ ! -r "$ROOT$1" ]; then put X dir "$1" <<END
-is no folder that can be read
-END
+  elif [ ! -d "$ROOT$1" ] || [ ! -r "$ROOT$1" ]; then unread dir "$1" "is no folder that can be read"
   else
     # shellcheck disable=SC2012
-    put S dir "$1" <<END
-$(ls -1A "$ROOT$1")
-END
+    text dir "$1" "$(ls -1A "$ROOT$1")"
   fi
+}
+
+glob() { # every file, and the word "link" for one that is a symbolic link
+  for match in "$ROOT"$1; do
+    [ -f "$match" ] || continue
+    file "${match#"$ROOT"}"
+    [ ! -L "$match" ] || text linked "${match#"$ROOT"}" link
+  done
+}
+
+with() { # a fork for all of them: nothing is sent of files that do not matter
+  # shellcheck disable=SC2086
+  found=$(grep -slE -- "$1" "$ROOT"$2)
+  set -f
+  kept=$IFS
+  IFS=$newline
+  for match in $found; do file "${match#"$ROOT"}"; done
+  IFS=$kept
+  set +f
+}
+
+names() {
+  found=
+  for match in "$ROOT"$1; do
+    [ ! -e "$match" ] || found="$found${match#"$ROOT"}$newline"
+  done
+  text names "$1" "${found%"$newline"}"
 }
 
 tool() {
   if [ -n "$ROOT" ]; then
-    if [ ! -e "$ROOT/.kpro/cmd/tools.out" ]; then put X tool "$1" <<END
-the recorded tree has no .kpro/cmd/tools.out
-END
-    elif grep -qx "$1" "$ROOT/.kpro/cmd/tools.out"; then put S tool "$1" <<END
-recorded
-END
+    if [ ! -e "$ROOT/.kpro/cmd/tools.out" ]; then
+      unread tool "$1" "the recorded tree has no .kpro/cmd/tools.out"
+    elif grep -qx "$1" "$ROOT/.kpro/cmd/tools.out"; then text tool "$1" recorded
     else absent tool "$1"
     fi
-  elif path=$(command -v "$1" 2>/dev/null); then put S tool "$1" <<END
-$path
-END
-  else absent tool "$1"
+    return
   fi
+  kept=$IFS
+  IFS=:
+  for place in $PATH; do
+    [ ! -x "$place/$1" ] || [ -d "$place/$1" ] || { IFS=$kept; text tool "$1" "$place/$1"; return; }
+  done
+  IFS=$kept
+  absent tool "$1"
 }
 
 cmd() { # NAME COMMAND
-  if [ -n "$ROOT" ]; then
-    if [ ! -e "$ROOT/.kpro/cmd/$1.out" ]; then put X cmd "$1" <<END
-the recorded tree has no .kpro/cmd/$1.out
-END
-      return
-    fi
+  if [ -z "$ROOT" ]; then
+    said=$(sh -c "$2" 2>&1 </dev/null)
+    text rc "$1" $?
+    text cmd "$1" "$said"
+  elif [ -e "$ROOT/.kpro/cmd/$1.out" ]; then
+    bytes cmd "$1" <"$ROOT/.kpro/cmd/$1.out"
     rc=0
     [ ! -e "$ROOT/.kpro/cmd/$1.rc" ] || read -r rc <"$ROOT/.kpro/cmd/$1.rc"
-    put S cmd "$1" <"$ROOT/.kpro/cmd/$1.out"
-  else
-    said=$(sh -c "$2" 2>&1 </dev/null)
-    rc=$?
-    put S cmd "$1" <<END
-$said
-END
+    text rc "$1" "$rc"
+  else unread cmd "$1" "the recorded tree has no .kpro/cmd/$1.out"
   fi
-  put S rc "$1" <<END
-$rc
-END
 }
 
-value() { # prints the first line of a small file, nothing when it is not there
+value() { # sets line: the first line of a small file, empty when it is not there
   line=
-  [ ! -r "$1" ] || read -r line <"$1" || :
-  printf %s "$line"
+  [ ! -r "$1" ] || read -r line <"$1" 2>/dev/null || :
 }
 
-name_of_link() {
-  target=$(readlink "$1" 2>/dev/null) || return 0
-  printf %s "${target##*/}"
+leads_to() { # sets target: the last part of what a link of $links leads to
+  target=
+  case $links in
+    *"$newline$1 "*)
+      target=${links#*"$newline$1 "}
+      target=${target%%"$newline"*}
+      target=${target##*/} ;;
+  esac
 }
 
-pci() {
-  if [ ! -d "$ROOT/sys/bus/pci/devices" ]; then absent pci /sys/bus/pci/devices; return; fi
-  put S pci /sys/bus/pci/devices </dev/null
-  for device in "$ROOT"/sys/bus/pci/devices/*; do
-    [ "$(value "$device/vendor")" = 0x10de ] || continue
-    put S pci "${device##*/}" <<END
-vendor=$(value "$device/vendor")
-device=$(value "$device/device")
-class=$(value "$device/class")
-driver=$(name_of_link "$device/driver")
-group=$(name_of_link "$device/iommu_group")
-override=$(value "$device/driver_override")
-END
+pci() { # the functions of NVIDIA, and what shares an IOMMU group with them
+  bus=$ROOT/sys/bus/pci/devices
+  if [ ! -d "$bus" ]; then absent pci /sys/bus/pci/devices; return; fi
+  text pci /sys/bus/pci/devices
+  links=$newline$(find "$bus"/*/driver "$bus"/*/iommu_group -maxdepth 0 -printf '%p %l\n' 2>/dev/null)$newline
+  ours=
+  near=
+  for device in "$bus"/*; do
+    value "$device/vendor"
+    [ "$line" = 0x10de ] || continue
+    ours="$ours ${device##*/}"
+    leads_to "$device/iommu_group"
+    [ -n "$target" ] || continue
+    for other in "$ROOT/sys/kernel/iommu_groups/$target/devices"/*; do
+      case " $near" in *" ${other##*/} "*) ;; *) [ ! -L "$other" ] || near="$near${other##*/} " ;; esac
+    done
   done
+  # Before power_state: reading the configuration wakes a function that only sleeps.
+  heads=
+  if [ -n "$ours" ]; then
+    heads=$newline$(cd "$bus/" && for bdf in $ours; do
+      printf '%s ' "$bdf"
+      od -An -v -tx1 -N4 "$bdf/config" 2>/dev/null || echo
+    done)$newline
+  fi
+  unbound=
+  for bdf in $ours; do
+    leads_to "$bus/$bdf/driver"
+    [ -n "$target" ] || unbound="$unbound $bdf"
+  done
+  # shellcheck disable=SC2086
+  read_overrides $unbound
+  for bdf in $ours; do of_function "$bdf"; done
+  for bdf in $near; do
+    case "$ours " in *" $bdf "*) ;; *) of_function "$bdf" ;; esac
+  done
+}
+
+# While an unbind waits for a user, the kernel has taken the link to the driver away and holds the device's lock: reading
+# the override would wait with it, beyond any signal. So where there is no driver, a process apart reads it.
+read_overrides() { # BDF...: sets overrides, a line for each that could be read
+  overrides=$newline
+  [ -z "$ROOT" ] && [ $# != 0 ] || return 0
+  place=$(mktemp -d) || return 0
+  # shellcheck disable=SC2016
+  setsid sh -c 'cd "$1" && bus=$2 && shift 2 || exit
+    for bdf; do read -r line <"$bus/$bdf/driver_override" && echo "$bdf $line" >>said; done
+    : >done' sh "$place" "$bus" "$@" </dev/null >/dev/null 2>&1 8>&- 9>&- &
+  ticks=30
+  while [ ! -e "$place/done" ] && [ $ticks != 0 ]; do
+    sleep 0.1
+    ticks=$((ticks - 1))
+  done
+  [ ! -e "$place/said" ] || overrides=$newline$(cat "$place/said")$newline
+  rm -rf -- "$place"
+}
+
+of_function() {
+  device=$bus/$1
+  seen=
+  for key in vendor device class power_state boot_vga; do
+    value "$device/$key"
+    seen="$seen$key=$line$newline"
+  done
+  leads_to "$device/driver"
+  seen="${seen}driver=$target$newline"
+  bound=$target
+  leads_to "$device/iommu_group"
+  seen="${seen}group=$target$newline"
+  case $bound,$ROOT,"$ours " in
+    ,,*" $1 "*)
+      case $overrides in
+        *"$newline$1 "*) line=${overrides#*"$newline$1 "} line=${line%%"$newline"*} ;;
+        *) line='?' ;;
+      esac ;;
+    *) value "$device/driver_override" ;;
+  esac
+  seen="${seen}driver_override=$line$newline"
+  target=
+  case $heads in *"$newline$1 "*) target=${heads#*"$newline$1 "} target=${target%%"$newline"*} ;; esac
+  seen="${seen}config=$target$newline"
+  line=
+  [ ! -r "$device/resource" ] || { read -r line && read -r line; } <"$device/resource" || :
+  seen="${seen}bar1=$line$newline"
+  line=
+  for place in "$device"/vfio-dev/*; do [ ! -e "$place" ] || line=${place##*/}; done
+  text pci "$1" "${seen}vfio_dev=$line"
 }
 
 for request in "$@"; do
@@ -152,14 +279,18 @@ for request in "$@"; do
     stat) status "$what" ;;
     link) link "$what" ;;
     dir) folder "$what" ;;
-    glob)
-      for match in "$ROOT"$what; do
-        [ ! -e "$match" ] || file "${match#"$ROOT"}"
-      done ;;
+    glob) glob "$what" ;;
+    with) with "${what%%:*}" "${what#*:}" ;;
+    names) names "$what" ;;
     tool) tool "$what" ;;
     cmd) cmd "${what%%:*}" "${what#*:}" ;;
     pci) pci ;;
     *) printf 'unknown request %s\n' "$kind" >&2; exit 2 ;;
   esac
 done
+if [ -n "$files" ]; then
+  set -f
+  # shellcheck disable=SC2086
+  read_files $files
+fi
 printf 'E %s\n' "$count"

@@ -15,7 +15,9 @@ from pathlib import Path
 MARKER = "/etc/kpro/test-host"
 PRODUCT = "kpro-test-host"
 _LINE = re.compile(rb"kpro-test-host ([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})\n?")
-_CONTAINERS = ("/run/systemd/container", "/.dockerenv", "/run/.containerenv")
+CONTAINERS = ("/run/systemd/container", "/.dockerenv", "/run/.containerenv")
+"""What says that this is a container: systemd writes the first one when it is started as a container's init (LXC
+sets ``container=lxc`` in its environment), the others are Docker's and Podman's."""
 
 
 class MarkerRefused(ValueError):
@@ -54,7 +56,7 @@ def marker(root: str = "") -> str | None:
 
 
 def _agree_with_machine(root: str) -> None:
-    if any(Path(root + mark).exists() for mark in _CONTAINERS) or not _is_virtual(root):
+    if any(Path(root + mark).exists() for mark in CONTAINERS) or not _is_virtual(root):
         return
     product = _read(f"{root}/sys/class/dmi/id/product_name")
     if product != PRODUCT:

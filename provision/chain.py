@@ -10,6 +10,7 @@ from __future__ import annotations
 from pyinfra import context
 
 from provision import operations
+from provision.host.reboot import parse_permission
 from provision.plan import PHASES, Step, parse_phases
 from provision.run.errors import Refused, RunError
 from provision.run.session import Session
@@ -28,9 +29,11 @@ def inspect() -> None:
     """1. Look at the machine, show what would be done, refuse with all reasons; take the lock in execute."""
     session, host = Session.of(context.state), context.host
     phases = host.data.get("phases")
+    session.reboot = session.reboot or host.data.get("reboot") == "allowed"
     try:
         if phases is not None:
             session.phases = parse_phases(phases)
+        parse_permission(host.data.get("reboot"))
     except ValueError as error:
         session.usage = RunError(str(error))
         session.say(f"error: {error}")
@@ -44,11 +47,45 @@ def inspect() -> None:
     operations.inspect(name="1 inspect")
 
 
+def release() -> None:
+    """2. The boot configuration lets go of the GPUs, what is made from it is made anew, GPUs leave their drivers."""
+    _carry_out(Step.RELEASE, "release.files", "clean the boot configuration")
+    _carry_out(Step.RELEASE, "release.regenerate", "initramfs and boot loader")
+    _carry_out(Step.RELEASE, "release.online", "take the GPUs from vfio-pci")
+
+
+def driver() -> None:
+    """3. The pinned driver is installed, loaded, and bound to each GPU."""
+    _carry_out(Step.DRIVER, "driver.install", "install")
+    _carry_out(Step.DRIVER, "driver.load", "load and bind")
+
+
+def reboot() -> None:
+    """4. The machine boots, if it has to and may. What its boot has to do for the GPUs is put there before."""
+    _carry_out(Step.DEVICE_NODES, "nodes.unit", "what every boot does for the GPUs")
+    if _wanted(Step.REBOOT):
+        operations.reboot(name="4 reboot")
+
+
+def device_nodes() -> None:
+    """5. The device nodes are there; the metal is proven, and a boot of this chain confirmed."""
+    _carry_out(Step.DEVICE_NODES, "nodes.make", "make them")
+    if _wanted(Step.DEVICE_NODES):
+        operations.prove_metal(name="5 device nodes: the metal is as wanted")
+        operations.confirm(name="5 device nodes: confirm the boot")
+
+
 def container() -> None:
     """6. The container exists, is configured, runs."""
     _carry_out(Step.CONTAINER, "container.create", "create")
     _carry_out(Step.CONTAINER, "container.configure", "configure")
     _carry_out(Step.CONTAINER, "container.start", "start")
+
+
+def user_space() -> None:
+    """7. The driver's user space in the guest equals the machine's module to the last digit."""
+    _carry_out(Step.USER_SPACE, "userspace.host", "of the machine")
+    _carry_out(Step.USER_SPACE, "userspace.guest", "in the guest")
 
 
 def stack() -> None:
@@ -75,4 +112,16 @@ def service() -> None:
         operations.prove(name="10 service: generates")
 
 
-__all__ = ["PHASES", "container", "gate", "inspect", "service", "stack"]
+__all__ = [
+    "PHASES",
+    "container",
+    "device_nodes",
+    "driver",
+    "gate",
+    "inspect",
+    "reboot",
+    "release",
+    "service",
+    "stack",
+    "user_space",
+]

@@ -15,12 +15,13 @@ Examples:
   provision plan kpro5                     what would be done to the machines of inventories/kpro5.py
   provision apply kpro5                    shows the plan, asks, does it
   provision apply kpro5 --limit llm        only the guest llm
+  provision rollback kpro5                 the machines as they were before kpro
   provision runs                           what was run from here, and how it ended
-  provision demo                           the whole chain on this machine, in a throw-away container
+  provision demo                           the whole chain against a throw-away virtual host on this machine
 
 \b
 Exit codes: 0 done or in sync, 1 error, 2 usage or bad inventory, 3 refused (nothing touched),
-4 locked by another run, 10 changes pending (plan).
+4 locked by another run, 10 changes pending (plan) or a reboot pending (apply, rollback).
 """
 
 _inventory = click.argument("inventory")
@@ -29,6 +30,9 @@ _limit = click.option(
 )
 _phases = click.option(
     "--phases", metavar="P,…", help="Only install, configure and/or activate. [default: all three]"
+)
+_reboot = click.option(
+    "--reboot", is_flag=True, help="Reboot where that is needed, also where the inventory does not allow it."
 )
 _json = click.option("--json", "as_json", is_flag=True, help="Print JSON (schema provision/1) on stdout.")
 
@@ -82,6 +86,7 @@ def plan(
     type=click.IntRange(min=0),
     help="With several machines: stop when more than this many failed. The first must not fail. [default: 1]",
 )
+@_reboot
 @_json
 def apply(
     inventory: str,
@@ -90,13 +95,32 @@ def apply(
     yes: bool,
     batch: int | None,
     max_failed: int | None,
+    reboot: bool,
     as_json: bool,
 ) -> None:
     """Shows the plan, asks, carries it out, and proves that every service generates.
 
     A second run changes nothing. INVENTORY is a file, or a bare word for inventories/<word>.py.
     """
-    sys.exit(_commands().apply(inventory, limit, phases, yes, as_json, batch, max_failed))
+    sys.exit(_commands().apply(inventory, limit, phases, yes, as_json, batch, max_failed, reboot))
+
+
+@main.command()
+@_inventory
+@_limit
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@_reboot
+@_json
+def rollback(inventory: str, limit: tuple[str, ...], yes: bool, reboot: bool, as_json: bool) -> None:
+    """Puts back what kpro changed on the machines: files as they were, GPUs on their former drivers.
+
+    Containers are stopped and kept. Shows what would be put back, asks, does it, looks again. Twice is harmless.
+    The same without a controller, on the machine: /var/lib/kpro/undo.sh
+    """
+    _commands()
+    from provision.run import rollback as back
+
+    sys.exit(back.rollback(inventory, limit, yes, as_json, reboot))
 
 
 @main.command()
@@ -110,14 +134,62 @@ def runs(run: str | None, as_json: bool) -> None:
 
 
 @main.command()
-@click.option("--keep", is_flag=True, help="Keep the container at the end, and say how to look into it.")
-@click.option("--quick", is_flag=True, help="Use a container (the only kind of test host so far).")
-def demo(keep: bool, quick: bool) -> None:
-    """Runs the whole chain on this machine: builds a throw-away container, serves in it, runs again, cleans up.
+@click.option("--keep", is_flag=True, help="Keep the test host at the end, and say how to look into it.")
+@click.option(
+    "--quick", is_flag=True, help="A container of this machine instead of a virtual host; no GPUs in it."
+)
+@click.option(
+    "--build", "only_build", is_flag=True, help="Build what the virtual host needs, and run nothing."
+)
+def demo(keep: bool, quick: bool, only_build: bool) -> None:
+    """Runs the whole chain against a throw-away virtual host with two emulated GPUs that are locked in vfio-pci.
 
-    Needs root, LXC and mmdebstrap; the engine is a stand-in that needs no GPU.
+    Builds and boots the host, shows the plan, releases the GPUs, loads NVIDIA's own driver, serves in a container,
+    runs again, cleans up. Building needs root and some minutes, once; after that it runs as anybody. The engine is a
+    stand-in that needs no GPU. With --quick it needs root, always.
     """
+    if only_build and (keep or quick):
+        raise click.UsageError("--build runs nothing: leave out --keep and --quick")
     commands = _commands()
-    from provision.testhost import demo as demonstration
+    from provision.testhost import demo as quick_demo
+    from provision.testhost import demo_vm
 
-    sys.exit(demonstration.run(commands, keep=keep))
+    sys.exit(demo_vm.build() if only_build else (quick_demo if quick else demo_vm).run(commands, keep=keep))
+
+
+@main.command("build-driver")
+@click.option(
+    "--driver", "version", required=True, metavar="V", help="The driver's version, such as 580.159.04."
+)
+@click.option("--kernel", required=True, metavar="K", help="The kernel's release on the target (uname -r).")
+@click.option(
+    "--flavour",
+    type=click.Choice(["open", "proprietary"]),
+    default="open",
+    show_default=True,
+    help="The kernel module.",
+)
+@click.option("--suite", default="bookworm", show_default=True, help="The Debian suite of the target.")
+@click.option(
+    "--sign-key", type=click.Path(path_type=Path), help="Sign the modules (passphrase: KBUILD_SIGN_PIN)."
+)
+@click.option("--sign-cert", type=click.Path(path_type=Path), help="The certificate of that key.")
+@click.option(
+    "--output", type=click.Path(path_type=Path), help="The archive. [default: the cache that plans look in]"
+)
+def build_driver(
+    version: str,
+    kernel: str,
+    flavour: str,
+    suite: str,
+    sign_key: Path | None,
+    sign_cert: Path | None,
+    output: Path | None,
+) -> None:
+    """Compiles a driver once, in a throw-away root, into an archive that hosts install in seconds.
+
+    Needs root and some minutes; a second call finds the archive. Prints its path.
+    """
+    from provision.driver import command
+
+    sys.exit(command.run(version, kernel, flavour, suite, sign_key, sign_cert, output))

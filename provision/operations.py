@@ -7,63 +7,23 @@ that is more than what was shown ends the run for this machine.
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from typing import Any
 
-import gevent
-from pyinfra import context
 from pyinfra.api.command import FunctionCommand
 from pyinfra.api.host import Host
 from pyinfra.api.operation import operation
-from pyinfra.api.state import State, StateStage
+from pyinfra.api.state import State
 
-from provision import acts
 from provision.acts import service as service_acts
 from provision.acts import stack as stack_acts
-from provision.acts.voice import Voice
-from provision.plan import Item
-from provision.run.errors import ActFailed, Refused, RunError
+from provision.plan import Step
+from provision.run import back, rebooting
+from provision.run.carrying import Commands, carried, executing, guarded
+from provision.run.errors import ActFailed, Refused
 from provision.run.session import Session
 from provision.spec import Guest, Machine
 from provision.stack.desired import DesiredService
-
-Commands = Generator[FunctionCommand, None, None]
-TICK_SECONDS = 15
-
-
-def _executing(state: State) -> bool:
-    return state.current_stage >= StateStage.Execute
-
-
-def _fails(session: Session, host: Host, error: RunError) -> FunctionCommand:
-    """One failing command that says why: an exception here would end the run for every machine."""
-
-    def fail(state: State, host: Host) -> bool:
-        session.journal.write("failed", host=host.name, why=str(error))
-        if error not in session.problems:
-            session.problems.append(error)
-            for line in str(error).splitlines():
-                session.say(f"{host.name}: {line}")
-        return False
-
-    return FunctionCommand(fail, (), {})
-
-
-def _guarded(body: Callable[[Session, Host, Machine], Commands]) -> Commands:
-    """Runs an operation's body; what goes wrong in it, or went wrong on the guest's machine, fails this host alone."""
-    host, state = context.host, context.state
-    session = Session.of(state)
-    machine: Machine = host.data.machine
-    failed = {failed.name for failed in state.failed_hosts}
-    try:
-        if session.usage is not None:
-            raise session.usage
-        if host.name != machine.host_name and machine.host_name in failed:
-            raise RunError(f"{machine.host_name}, the machine of this guest, failed: nothing is done here")
-        yield from body(session, host, machine)
-    except RunError as error:
-        yield _fails(session, host, error)
 
 
 @operation()
@@ -71,17 +31,17 @@ def inspect() -> Commands:
     """Step 1: take the machine, look at it again, and refuse with every reason before anything is touched."""
 
     def body(session: Session, host: Host, machine: Machine) -> Commands:
-        if _executing(session.state):
+        if executing(session.state):
             session.take_lock(machine)
         plan = session.plan(machine)
         if plan.refusals:
             raise Refused(plan.refusals)
-        if _executing(session.state):
+        if executing(session.state):
             session.check_against_shown(machine, plan)
         host.noop(f"{len(plan.items)} change(s) planned" if plan.items else "in sync")
         yield from ()
 
-    yield from _guarded(body)
+    yield from guarded(body)
 
 
 @operation()
@@ -96,40 +56,83 @@ def carry_out(kind: str) -> Commands:
         if not items:
             host.noop(f"nothing to do for {kind}")
             return
-        if _executing(session.state):
+        if executing(session.state):
             session.check_against_shown(machine, plan)
         for item in items:
-            yield FunctionCommand(_act(session, machine, item), (), {})
+            yield FunctionCommand(carried(session, machine, item), (), {})
 
-    yield from _guarded(body)
+    yield from guarded(body)
 
 
-def _act(session: Session, machine: Machine, item: Item) -> Callable[[State, Host], bool]:
-    def act(state: State, host: Host) -> bool:
-        ticker = gevent.spawn(_tick, session, item)
+@operation()
+def prove_metal() -> Commands:
+    """After step 5: a fresh look at the machine must find nothing left to do on the metal."""
+
+    def body(session: Session, host: Host, machine: Machine) -> Commands:
+        if host.name != machine.host_name:
+            host.noop("a guest has no metal")
+            return
+        if not executing(session.state):
+            host.noop("the metal is looked at when the run gets here")
+            return
+        if back.metal_items(session, machine):
+            session.new_epoch(machine)
+        plan = session.plan(machine)
         try:
-            session.begin(machine, item)
-            acts.carry_out(host, item, Voice(session.id, session.say))
-        except (RunError, OSError) as error:
-            problem = error if isinstance(error, RunError) else ActFailed(str(error))
-            session.problems.append(problem)
-            session.end(machine, item, str(problem))
-            session.say(f"{host.name}: {problem}")
-            return False
-        finally:
-            ticker.kill()
-        session.end(machine, item)
-        return True
+            back.prove_metal(plan, host.name)
+        except ActFailed as error:
+            yield FunctionCommand(_unproven(session, machine, error), (), {})
+            return
+        host.noop("the metal is as wanted")
+
+    yield from guarded(body)
+
+
+def _unproven(session: Session, machine: Machine, problem: ActFailed) -> Callable[[State, Host], bool]:
+    def act(state: State, host: Host) -> bool:
+        session.problems.append(problem)
+        session.journal.write("failed", host=host.name, why=str(problem))
+        session.say(f"{host.name}: {problem}")
+        back.take_back(session, machine, Step.DEVICE_NODES)
+        return False
 
     return act
 
 
-def _tick(session: Session, item: Item) -> None:
-    """Says now and then that long work goes on."""
-    started = time.monotonic()
-    while True:
-        gevent.sleep(TICK_SECONDS)
-        session.say(f"{item.host}: still at it after {time.monotonic() - started:.0f} s: {item.text}")
+@operation()
+def reboot() -> Commands:
+    """Step 4: the machine boots when it has to and may; else the run ends here, after what could be done before."""
+
+    def body(session: Session, host: Host, machine: Machine) -> Commands:
+        plan = session.plan(machine)
+        if plan.refusals:
+            raise Refused(plan.refusals)
+        items = plan.of("reboot", host.name)
+        if not items:
+            host.noop("no reboot is needed")
+            return
+        if executing(session.state):
+            session.check_against_shown(machine, plan)
+            rebooting.check(session, host, machine, items[0])
+        yield FunctionCommand(carried(session, machine, items[0]), (), {})
+
+    yield from guarded(body)
+
+
+@operation()
+def confirm() -> Commands:
+    """Step 5, last: a boot of this chain is confirmed, now that the metal is proven. One that is not confirmed is taken
+    back by the machine itself."""
+
+    def body(session: Session, host: Host, machine: Machine) -> Commands:
+        plan = session.plan(machine)
+        items = plan.of("reboot.confirm", host.name)
+        if not items:
+            host.noop("no boot waits for a confirmation")
+            return
+        yield FunctionCommand(carried(session, machine, items[0]), (), {})
+
+    yield from guarded(body)
 
 
 @operation()
@@ -137,12 +140,18 @@ def gate() -> Commands:
     """Step 9: the gate of each service, run where the service will run. Green changes nothing; red stops here."""
 
     def body(session: Session, host: Host, machine: Machine) -> Commands:
-        if not _executing(session.state):
+        if not executing(session.state):
             host.noop("the gate is asked when the run gets here")
             return
         for desired in _services(session, host, machine):
             verdict = _verdict(stack_acts.gate(host, desired))
-            session.journal.write("gate", host=host.name, service=desired.name, verdict=verdict["verdict"])
+            session.journal.write(
+                "gate",
+                host=host.name,
+                service=desired.name,
+                verdict=verdict["verdict"],
+                evidence=verdict.get("evidence", "none"),
+            )
             if verdict["verdict"] not in ("pass", "warn") or verdict["code"] != 0:
                 raise ActFailed(_red(desired, verdict))
             shown = (
@@ -154,7 +163,7 @@ def gate() -> Commands:
         host.noop("the gate is green")
         yield from ()
 
-    yield from _guarded(body)
+    yield from guarded(body)
 
 
 def _services(session: Session, host: Host, machine: Machine) -> tuple[DesiredService, ...]:
@@ -194,7 +203,7 @@ def prove() -> Commands:
     """Step 10, last: each service really generates, now. Only looks."""
 
     def body(session: Session, host: Host, machine: Machine) -> Commands:
-        if not _executing(session.state):
+        if not executing(session.state):
             host.noop("the service is asked when the run gets here")
             return
         for desired in _services(session, host, machine):
@@ -205,10 +214,14 @@ def prove() -> Commands:
                 )
             answer = json.loads(done.stdout)
             session.journal.write(
-                "answered", host=host.name, service=desired.name, seconds=answer.get("seconds")
+                "answered",
+                host=host.name,
+                service=desired.name,
+                seconds=answer.get("seconds"),
+                text=answer.get("text", ""),
             )
             session.say(f"{host.name}: {desired.name} answered at {desired.url}: {answer.get('text', '')!r}")
         host.noop("every service generates")
         yield from ()
 
-    yield from _guarded(body)
+    yield from guarded(body)

@@ -6,10 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from checks.snapshot import Snapshot
+from provision.driver.archive import Prebuilt
+from provision.guest import userspace
 from provision.guest.decide import container_plan
-from provision.host.decide import host_plan
+from provision.host import driver, nodes, reboot, view
+from provision.host.decide import host_plan, pending
 from provision.plan import Item, Plan, Refusal, join
-from provision.spec import Machine
+from provision.spec import Guest, Machine
+from provision.stack import decide as stack
 from provision.stack.decide import Shipped, stack_plan
 from provision.stack.desired import DesiredService
 
@@ -25,27 +29,48 @@ class Observed:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the controller brings: the services of each guest, the gate and uv."""
+    """What the controller brings: the services of each guest, the gate, uv, and the drivers that it has prebuilt."""
 
     services: Mapping[str, Sequence[DesiredService]]
     pyz: Shipped
     uv: Shipped
+    prebuilt: Sequence[Prebuilt] = ()
+
+
+def requests(machine: Machine) -> list[str]:
+    """What the snapshot of the metal has to look at, for all areas."""
+    wanted = view.requests(machine)
+    if machine.managed:
+        wanted += [*driver.requests(machine), *reboot.requests(machine), *nodes.requests(machine)]
+        wanted += userspace.host_requests(machine)
+    return list(dict.fromkeys(wanted))
+
+
+def guest_requests(machine: Machine, guest: Guest, services: Sequence[DesiredService]) -> list[str]:
+    """What the snapshot of a guest has to look at, for all areas."""
+    return list(dict.fromkeys([*stack.requests(services), *userspace.guest_requests(machine, guest)]))
 
 
 def plan_machine(machine: Machine, wanted: Wanted, observed: Observed) -> Plan:
     """The whole chain for one machine."""
-    parts = [host_plan(machine, observed.host)]
+    metal_plan = host_plan(machine, observed.host, wanted.prebuilt)
+    metal = pending(metal_plan)
+    parts = [metal_plan]
+    if machine.managed:
+        parts.append(userspace.host_userspace_plan(machine, observed.host))
     for guest in machine.guests:
         if guest.name not in observed.guests:
             continue
-        parts.append(container_plan(machine, guest, observed.host))
+        inside = observed.guests[guest.name]
+        parts.append(container_plan(machine, guest, observed.host, metal))
+        parts.append(userspace.guest_userspace_plan(machine, guest, observed.host, inside))
         parts.append(
             stack_plan(
                 machine,
                 guest,
                 wanted.services[guest.name],
                 observed.host,
-                observed.guests[guest.name],
+                inside,
                 wanted.pyz,
                 wanted.uv,
             )

@@ -313,6 +313,18 @@ CATALOGUE: dict[str, Entry] = {
         "Install a driver of the branch named in the finding, or later.",
         "NVIDIA data center driver release notes",
     ),
+    "driver.adapter_init": Entry(
+        "The driver started every GPU that it holds",
+        "A GPU can be bound to the nvidia driver, have its device node, and still not exist for CUDA: the "
+        "driver starts the adapter when it is first opened, and when that fails nvidia-smi says only 'No "
+        "devices were found' and exits 0 or 6. The kernel log has the reason. A container is judged by the GPUs "
+        "that were passed into it (those with a device node in its /dev), not by those of its host.",
+        "fail 0000:01:00.0 driver.adapter_init the nvidia driver is bound to 0000:01:00.0 but the adapter did "
+        'not initialise; the kernel: "NVRM: GPU 0000:01:00.0: RmInitAdapter failed! (0x62:0x25:1792)"',
+        "Do what the finding says: it goes by the kernel's line (no video BIOS, no GSP, firmware missing, fallen "
+        "off the bus).",
+        "NVIDIA/open-gpu-kernel-modules#789, #955; osinit.c of the same",
+    ),
     "gpu.count": Entry(
         "All GPUs are enumerated",
         "A GPU that is missing at start is a smaller machine: tensor parallelism over two GPUs does not"

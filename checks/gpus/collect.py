@@ -11,7 +11,7 @@ from typing import Any
 
 from checks import child
 from checks.errors import BadInput
-from checks.gpus import node
+from checks.gpus import kernlog, node
 from checks.gpus.dump import DIED, TIMEOUT
 from checks.record import Record, Section
 
@@ -26,6 +26,8 @@ def collect(deadline: float, command: Sequence[str] | None = None) -> Record:
     nvml, library = assemble(ended, deadline)
     if library is not None:
         sections = (*sections, Section("link", node.LIBRARY, library.encode()))
+    # After NVML: it is NVML that makes the driver try to start a GPU, and the kernel say why it could not.
+    sections = (*sections, kernlog.look())
     now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
     return Record(host=platform.node(), taken=now, sections=sections, nvml=nvml)
 

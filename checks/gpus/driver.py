@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from checks.bdf import Bdf
 from checks.data.boards import DRIVER_FLOORS
+from checks.gpus.adapter import unlisted
 from checks.gpus.dump import (
     DIED,
     DRIVER_NOT_LOADED,
@@ -150,20 +150,20 @@ def count(scene: Scene) -> Outcome:
     if scene.dump.init is not None or isinstance(seen, Gap):
         return _count_without_nvml(scene)
     of = "" if expect is None else f" of {expect}"
-    missing = _unlisted(scene)
+    missing, _ = unlisted(scene)
     if expect is not None and seen < expect:
         bus = f"on the bus: {scene.node.held_by() or 'none'}" if scene.node.gpus is not None else None
-        fix = (
-            "look for Xid 79 in the kernel log, reseat or power-cycle; check that no GPU is bound to vfio-pci"
-        )
+        fix = "see driver.adapter_init, which has the kernel's own word on each that is missing"
+        if not missing:
+            fix = "look for Xid 79 in the kernel log, reseat or power-cycle; see that no GPU is bound to vfio-pci"
         return failed(f"{seen}{of} GPUs", value=seen, limit=expect, cause=bus, fix=fix)
     if missing:
         return failed(
-            f"{seen} GPUs by NVML, and the driver holds more on the bus: {', '.join(map(str, missing))}",
+            f"{seen} GPUs by NVML, and the driver holds more on the bus: {', '.join(str(gpu.bdf) for gpu in missing)}",
             value=seen,
             limit=seen + len(missing),
             cause="the driver could not initialise them",
-            fix="read 'dmesg | grep -i nvrm' for these addresses; a cold reboot brings a fallen GPU back",
+            fix="see driver.adapter_init, which has the kernel's own word on each",
         )
     if expect is not None and seen > expect:
         return warned(
@@ -195,23 +195,6 @@ def _count_without_nvml(scene: Scene) -> Outcome:
         fix="mend what driver.loaded, driver.library or driver.responds says"
         + ("; for a machine without GPUs say --expect 0" if expect is None else ""),
     )
-
-
-def _unlisted(scene: Scene) -> list[Bdf]:
-    """GPUs that the nvidia driver holds and NVML does not list. A container sees the bus of its host."""
-    if scene.node.gpus is None or scene.node.container:
-        return []
-    listed = set()
-    for gpu in scene.dump.gpus:
-        pci = gpu.struct("nvmlDeviceGetPciInfo")
-        try:
-            listed.add(Bdf.parse(str(pci["busId"])) if not isinstance(pci, Gap) else None)
-        except (KeyError, ValueError):
-            listed.add(None)
-    held = [gpu.bdf for gpu in scene.node.gpus if gpu.driver == "nvidia"]
-    if None in listed:
-        return held[len(listed) :] if len(held) > len(scene.dump.gpus) else []
-    return [bdf for bdf in held if bdf not in listed]
 
 
 def _text(value: str | Gap) -> str | None:

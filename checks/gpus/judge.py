@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from checks.gpus import driver, health, links
+from checks.gpus import adapter, driver, health, links
 from checks.gpus.dump import GPU_IS_LOST, Gap, Gpu
 from checks.gpus.rule import GpuRule, HostRule, Outcome, Scene, passed, skipped, unknown, warned
 from checks.model import Finding
@@ -19,6 +19,9 @@ HOST_RULES = (
     HostRule("driver.floor", driver.floor),
     HostRule("gpu.count", driver.count),
 )
+
+ADAPTER_RULE = "driver.adapter_init"
+"""Judges what NVML does not show: one finding per such GPU, by its PCI address, else one for the host."""
 
 GPU_RULES = (
     GpuRule("gpu.lost", health.lost),
@@ -39,7 +42,8 @@ def judge(scene: Scene) -> tuple[Finding, ...]:
     """One finding per rule and subject, passes included."""
     if scene.expect == 0:
         return tuple(_none_wanted(scene))
-    return (*_host(scene), *_gpus(scene))
+    adapters = (outcome.finding(ADAPTER_RULE, subject) for subject, outcome in adapter.started(scene))
+    return (*_host(scene), *adapters, *_gpus(scene))
 
 
 def _none_wanted(scene: Scene) -> Iterator[Finding]:
@@ -53,6 +57,7 @@ def _none_wanted(scene: Scene) -> Iterator[Finding]:
                 fix = "correct the inventory, or --expect"
                 outcome = warned(f"{surplus} GPUs where none is wanted", value=surplus, limit=0, fix=fix)
         yield outcome.finding(rule.id, "host")
+    yield skipped("no GPU is wanted here").finding(ADAPTER_RULE, "host")
 
 
 def _host(scene: Scene) -> Iterator[Finding]:

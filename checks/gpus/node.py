@@ -5,19 +5,24 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from checks.bdf import Bdf
 from checks.errors import BadInput
+from checks.gpus import kernlog
+from checks.gpus.kernlog import KernelLog
 from checks.record import Section
 
 PCI = "/sys/bus/pci/devices"
 MODULE_VERSIONS = ("/sys/module/nvidia/version", "/proc/driver/nvidia/version")
 CONTAINER_MARKS = ("/run/systemd/container", "/.dockerenv", "/run/.containerenv")
 LIBRARY = "libnvidia-ml.so.1"
+NODES = "/dev"
+PROC_GPUS = "/proc/driver/nvidia/gpus"
 NVIDIA = "0x10de"
 DISPLAY_CLASSES = ("0x0300", "0x0302")
 """VGA and 3D controllers. Class 0680 (NVSwitch) and 0403 (audio) are no GPUs, whatever their vendor."""
@@ -27,17 +32,21 @@ _READ_LIMIT = 4096
 
 @dataclass(frozen=True)
 class PciGpu:
-    """An NVIDIA GPU on the bus; ``driver`` None: no driver holds it."""
+    """An NVIDIA GPU on the bus; ``driver`` None: no driver holds it. ``minor`` is that of its device node, None
+    when the driver does not say. ``excluded``: the driver was told to leave it out (NVreg_ExcludedGpus)."""
 
     bdf: Bdf
     driver: str | None
+    minor: int | None = None
+    excluded: bool = False
 
 
 @dataclass(frozen=True)
 class Node:
     """``gpus`` None: the bus was not looked at. ``module`` is the version of the loaded kernel module.
 
-    ``module_absent`` is True only when the module is positively not loaded.
+    ``module_absent`` is True only when the module is positively not loaded. ``nodes`` are the minors of the
+    GPU device nodes in /dev, None: not looked at.
     """
 
     gpus: tuple[PciGpu, ...] | None = None
@@ -45,6 +54,17 @@ class Node:
     module_absent: bool = False
     library: str | None = None
     container: bool = False
+    nodes: frozenset[int] | None = None
+    kernel: KernelLog = field(default_factory=lambda: kernlog.parse(None))
+
+    def given(self, gpu: PciGpu) -> bool | None:
+        """Does this GPU belong here? sysfs shows a container all GPUs of its host; those that were passed in have
+        a device node. None: it cannot be told."""
+        if not self.container:
+            return True
+        if self.nodes is None or gpu.minor is None:
+            return None
+        return gpu.minor in self.nodes
 
     def held_by(self) -> str:
         """``0000:42:00.0 (vfio-pci), 0000:61:00.0 (no driver)``."""
@@ -53,7 +73,24 @@ class Node:
 
 def look(root: str = "") -> tuple[Section, ...]:
     """Reads sysfs and procfs below ``root``. Never raises: what cannot be read is a section with an error."""
-    return (*(_file(root, path) for path in (*MODULE_VERSIONS, *CONTAINER_MARKS)), *_pci(root))
+    return (
+        *(_file(root, path) for path in (*MODULE_VERSIONS, *CONTAINER_MARKS)),
+        *_pci(root),
+        _nodes(root),
+    )
+
+
+def _nodes(root: str) -> Section:
+    """GPU device nodes with their minors: ``nvidia0 0``. nvidiactl and the others carry no GPU."""
+    try:
+        found = [
+            f"{entry.name} {os.minor(entry.stat().st_rdev)}\n"
+            for entry in Path(root + NODES).iterdir()
+            if re.fullmatch(r"nvidia\d+", entry.name) and entry.is_char_device()
+        ]
+    except OSError as error:
+        return Section("nodes", NODES, None, error.strerror or str(error))
+    return Section("nodes", NODES, "".join(sorted(found)).encode())
 
 
 def _pci(root: str) -> Iterator[Section]:
@@ -76,7 +113,19 @@ def _pci(root: str) -> Iterator[Section]:
             _file(root, f"{at}/device"),
             _file(root, f"{at}/class"),
             _link(root, f"{at}/driver"),
+            *_information(root, name),
         )
+
+
+def _information(root: str, name: str) -> Iterator[Section]:
+    """The driver's own page of a GPU, without what identifies the board."""
+    page = _file(root, f"{PROC_GPUS}/{name}/information")
+    if page.data is not None:
+        lines = page.data.decode(errors="replace").splitlines()
+        kept = "".join(f"{line}\n" for line in lines if line.startswith(("Device Minor", "GPU Excluded")))
+        yield Section(page.kind, page.path, kept.encode())
+    elif page.error is not None:
+        yield page
 
 
 def _file(root: str, path: str) -> Section:
@@ -112,7 +161,16 @@ def parse(sections: Iterable[Section], name: str) -> Node:
         container=any(
             (s := by.get(("file", path))) is not None and s.data is not None for path in CONTAINER_MARKS
         ),
+        nodes=_minors(by.get(("nodes", NODES))),
+        kernel=kernlog.parse(by.get((kernlog.KIND, kernlog.PATH))),
     )
+
+
+def _minors(section: Section | None) -> frozenset[int] | None:
+    if section is None or section.data is None:
+        return None
+    found = re.findall(r"^nvidia\d+ (\d+)$", section.data.decode(errors="replace"), re.MULTILINE)
+    return frozenset(map(int, found))
 
 
 def _version(data: bytes) -> str | None:
@@ -137,8 +195,14 @@ def _gpus(by: dict[tuple[str, str], Section], name: str) -> tuple[PciGpu, ...] |
             continue
         driver = by.get(("link", f"{at}/driver"))
         target = driver.data.decode(errors="replace") if driver and driver.data else ""
+        page = by.get(("file", f"{PROC_GPUS}/{device}/information"))
+        said = page.data.decode(errors="replace") if page and page.data else ""
+        minor = re.search(r"^Device Minor:\s*(\d{1,4})\s*$", said, re.MULTILINE)
+        excluded = re.search(r"^GPU Excluded:\s*Yes\b", said, re.MULTILINE) is not None
         try:
-            gpus.append(PciGpu(Bdf.parse(device), target.rsplit("/", 1)[-1] or None))
+            bdf = Bdf.parse(device)
         except ValueError as error:
             raise BadInput(f"{name}: {error}") from None
+        driver_name = target.rsplit("/", 1)[-1] or None
+        gpus.append(PciGpu(bdf, driver_name, int(minor[1]) if minor else None, excluded))
     return tuple(gpus)

@@ -7,7 +7,18 @@ from typing import Any
 
 from pyinfra.api.host import Host
 
-from provision.acts import container, service, stack
+from provision.acts import (
+    confirm,
+    container,
+    driver,
+    load,
+    nodes,
+    reboot,
+    release,
+    service,
+    stack,
+    userspace,
+)
 from provision.acts.voice import Voice
 from provision.plan import Item
 
@@ -15,10 +26,21 @@ Act = Callable[[Host, Any, Voice], None]
 """Takes the host, the item's payload and a voice for progress; raises ActFailed."""
 
 ACTS: dict[str, Act] = {
+    "release.files": release.edit_files,
+    "release.regenerate": release.regenerate,
+    "release.online": release.online,
+    "driver.install": driver.install,
+    "driver.load": load.load,
+    "reboot": reboot.reboot,
+    "reboot.confirm": confirm.confirm,
+    "nodes.unit": nodes.unit,
+    "nodes.make": nodes.make,
     "container.create": container.create,
     "container.configure": container.configure,
     "container.start": container.start,
     "container.restart": container.restart,
+    "userspace.host": userspace.host,
+    "userspace.guest": userspace.guest,
     "stack.base": stack.base,
     "stack.provcheck": stack.put_provcheck,
     "stack.uv": stack.put_uv,

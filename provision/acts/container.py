@@ -8,7 +8,7 @@ from pyinfra.api.host import Host
 
 from provision.acts import shell
 from provision.acts.voice import Voice
-from provision.guest import root
+from provision.guest import root, root_recipe
 from provision.guest.decide import Container
 from provision.host import keeping
 from provision.run.errors import ActFailed
@@ -39,6 +39,8 @@ _RESOLV = 'cp -L --remove-destination /etc/resolv.conf "$partial/rootfs/etc/reso
 _START_LXC = """
 set -u
 mkdir -p /run/kpro/guests
+# What step 7 fills is mounted from the start.
+[ ! -d /var/lib/kpro ] || mkdir -p -m 755 /var/lib/kpro/userspace
 digest=$(sha256sum <{config}) || exit 1
 log=$(mktemp) || exit 1
 trap 'rm -f "$log"' EXIT
@@ -66,18 +68,29 @@ _STOP_LXC = "lxc-stop -n {id} -t {seconds} 9>&-"
 def create(host: Host, container: Container, say: Voice) -> None:
     """Makes the root from the host's own Debian mirror (cached there) and the configuration; whole or not at all."""
     guest = container.guest
+    _decided(container)
     say(f"container {guest.id}: root of {guest.suite} (the first one of a suite takes a minute)")
     shell.run(host, root.build_script(guest.suite), f"building the root of {guest.suite}")
     keeping.before_container(host, say.run, guest.id, container.folder)
     script = _CREATE.format(
         folder=shlex.quote(container.folder),
-        tar=shlex.quote(root.root_file(guest.suite)),
+        tar=shlex.quote(root_recipe.root_file(guest.suite)),
         resolv=_RESOLV if guest.network == "host" else ":",
     )
     shell.run(host, script, f"creating container {guest.id}", stdin=container.config.encode())
 
 
+def _decided(container: Container) -> None:
+    """A configuration from before the driver was loaded would name device nodes that are guessed."""
+    if container.early:
+        raise ActFailed(
+            f"container {container.guest.id}: its GPUs are not ready, so that their device nodes are not known; "
+            "it is left as it is. Look at what is pending with: provision plan"
+        )
+
+
 def configure(host: Host, container: Container, say: Voice) -> None:
+    _decided(container)
     path, data = f"{container.folder}/config", container.config.encode()
     keeping.before_file(host, say.run, path, data)
     shell.put(host, path, data, mode="644")

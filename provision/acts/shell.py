@@ -11,6 +11,8 @@ from provision.host import transport
 from provision.run.errors import ActFailed
 
 BUSY = "/run/kpro/busy"
+BUSY_PREFIX = f"mkdir -p -m 700 /run/kpro && exec 9>>{BUSY} && flock -s 9 || exit 1\n"
+"""A changing command on a machine begins with it: a new run waits for the end of it."""
 
 
 def run(
@@ -22,7 +24,7 @@ def run(
     last lines of what the script said.
     """
     if not host.name.startswith("@guest/"):
-        script = f"mkdir -p -m 700 /run/kpro && exec 9>>{BUSY} && flock -s 9 || exit 1\n{script}"
+        script = BUSY_PREFIX + script
     try:
         done = transport.run(host, script, stdin=stdin, timeout=timeout)
     except OSError as error:

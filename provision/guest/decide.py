@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from checks.bdf import Bdf
 from checks.snapshot import CouldNotLook, Snapshot
-from provision.host import view
+from provision.guest import userspace
+from provision.host import marked, view
 from provision.plan import Item, Plan, Refusal, Step
 from provision.spec import Guest, Machine
 from provision.stack.desired import sha256
@@ -16,25 +18,28 @@ from provision.templates import render
 
 @dataclass(frozen=True)
 class Container:
-    """What the acts of step 6 need: where the container lies and what its configuration is to be."""
+    """What the acts of step 6 need: where the container lies and what its configuration is to be. ``early``: it was
+    decided while steps before were still to be done, and is not the configuration yet."""
 
     guest: Guest
     lxcpath: str
     config: str
+    early: bool = False
 
     @property
     def folder(self) -> str:
         return f"{self.lxcpath}/{self.guest.id}"
 
 
-def container_plan(machine: Machine, guest: Guest, snapshot: Snapshot) -> Plan:
-    """What step 6 has to do for this guest on its host."""
+def container_plan(machine: Machine, guest: Guest, snapshot: Snapshot, metal: Sequence[Item] = ()) -> Plan:
+    """What step 6 has to do for this guest on its host. ``metal`` are the items of steps 2-5 that come before: what
+    depends on them is planned, and decided when they are done."""
     where = f"machine.guests[{machine.guests.index(guest)}]"
     try:
         state = view.guest_state(snapshot, guest)
         if guest.backend == "pct":
-            return _proxmox(machine, guest, snapshot, state, where)
-        return _lxc(machine, guest, snapshot, state, where)
+            return _proxmox(machine, guest, snapshot, state, where, metal)
+        return _lxc(machine, guest, snapshot, state, where, metal)
     except CouldNotLook as error:
         refusal = Refusal(
             where,
@@ -45,7 +50,9 @@ def container_plan(machine: Machine, guest: Guest, snapshot: Snapshot) -> Plan:
         return Plan(machine.name, (), (refusal,))
 
 
-def _proxmox(machine: Machine, guest: Guest, snapshot: Snapshot, state: str, where: str) -> Plan:
+def _proxmox(
+    machine: Machine, guest: Guest, snapshot: Snapshot, state: str, where: str, metal: Sequence[Item]
+) -> Plan:
     """A Proxmox container is started; what its configuration lacks is named with the command that adds it."""
     if state != "absent":
         start = Item(
@@ -56,8 +63,8 @@ def _proxmox(machine: Machine, guest: Guest, snapshot: Snapshot, state: str, whe
             f"start container {guest.id}",
             guest,
         )
-        items = (start,) if state == "stopped" else ()
-        return Plan(machine.name, items, tuple(_proxmox_lacks(guest, snapshot, where)))
+        items = (start,) if state == "stopped" or _reboots(metal) else ()
+        return Plan(machine.name, items, tuple(_proxmox_lacks(guest, snapshot, where, bool(metal))))
     refusal = Refusal(
         where,
         f"Proxmox container {guest.id} does not exist",
@@ -68,13 +75,25 @@ def _proxmox(machine: Machine, guest: Guest, snapshot: Snapshot, state: str, whe
     return Plan(machine.name, (), (refusal,))
 
 
-def _proxmox_lacks(guest: Guest, snapshot: Snapshot, where: str) -> list[Refusal]:
+def _reboots(metal: Sequence[Item]) -> bool:
+    """A container that does not start by itself is to be started again then."""
+    return any(item.step is Step.REBOOT for item in metal)
+
+
+def _proxmox_lacks(guest: Guest, snapshot: Snapshot, where: str, early: bool) -> list[Refusal]:
     """GPUs and folders that the current section of the container's file does not name (snapshots come after the
-    first ``[``)."""
+    first ``[``). While the minors are not known, there must be as many nodes as GPUs: the driver counts from 0."""
     path = f"/etc/pve/lxc/{guest.id}.conf"
     current = (snapshot.text(path) or "").split("\n[")[0]
     minors = view.minors(snapshot)
     nodes = [f"/dev/nvidia{minors[Bdf.parse(bdf)]}" for bdf in guest.gpus if Bdf.parse(bdf) in minors]
+    if early:
+        there = re.findall(r"/dev/nvidia\d+(?![\w-])", current)
+        nodes = (
+            [f"/dev/nvidia{number}" for number in range(len(guest.gpus))]
+            if len(set(there)) < len(guest.gpus)
+            else []
+        )
     nodes += ["/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools"] if guest.gpus else []
     missing = [node for node in nodes if not re.search(rf"{node}(?![\w-])", current)]
     unmounted = [mount for mount in guest.mounts if f"{mount.source},mp={mount.target}" not in current]
@@ -95,7 +114,9 @@ def _proxmox_lacks(guest: Guest, snapshot: Snapshot, where: str) -> list[Refusal
     ]
 
 
-def _lxc(machine: Machine, guest: Guest, snapshot: Snapshot, state: str, where: str) -> Plan:
+def _lxc(
+    machine: Machine, guest: Guest, snapshot: Snapshot, state: str, where: str, metal: Sequence[Item]
+) -> Plan:
     host = machine.host_name
     refusals: list[Refusal] = []
     if guest.unprivileged:
@@ -107,7 +128,9 @@ def _lxc(machine: Machine, guest: Guest, snapshot: Snapshot, state: str, where: 
                 "set unprivileged=False, or use backend='pct'",
             )
         )
-    container = Container(guest, _lxcpath(snapshot), _config(machine, guest, snapshot, refusals, where))
+    early = bool(metal and guest.gpus)
+    config = _config(machine, guest, snapshot, [] if early else refusals, where)
+    container = Container(guest, _lxcpath(snapshot), config, early)
     items: list[Item] = []
 
     def add(step: Step, kind: str, text: str) -> None:
@@ -136,11 +159,14 @@ def _lxc(machine: Machine, guest: Guest, snapshot: Snapshot, state: str, where: 
             )
         )
         return Plan(machine.name, (), tuple(refusals))
-    if current != container.config:
+    if early or current != container.config:
         add(Step.CONTAINER, "container.configure", f"write the configuration of container {guest.id}")
-    if state == "stopped":
+    if state == "stopped" or _reboots(metal):
         add(Step.CONTAINER, "container.start", f"start container {guest.id}")
-    elif current != container.config or _started_with(snapshot, guest) not in (None, sha256(current)):
+    stale = (
+        early or current != container.config or _started_with(snapshot, guest) not in (None, sha256(current))
+    )
+    if state == "running" and stale:
         add(Step.SERVICE, "container.restart", f"restart container {guest.id}: its configuration changed")
     return Plan(machine.name, tuple(items), tuple(refusals))
 
@@ -193,13 +219,21 @@ def _config(machine: Machine, guest: Guest, snapshot: Snapshot, refusals: list[R
         machine=machine.name,
         guest=guest.name,
         root=f"{_lxcpath(snapshot)}/{guest.id}/rootfs",
-        apparmor=(snapshot.text("/sys/module/apparmor/parameters/enabled") or "").strip() == "Y",
+        apparmor=_has_apparmor(snapshot),
         network=guest.network,
         majors=majors,
         nodes=nodes,
         mounts=guest.mounts,
-        marked=view.is_test_host(snapshot),
+        userspace=userspace.FOLDER if userspace.wants(machine, guest) else None,
+        mounted=userspace.MOUNTED,
+        marked=marked.is_test_host(snapshot),
     )
+
+
+def _has_apparmor(snapshot: Snapshot) -> bool:
+    """LXC loads the profile that it generates with apparmor_parser: without it a confined container does not start."""
+    enabled = (snapshot.text("/sys/module/apparmor/parameters/enabled") or "").strip() == "Y"
+    return enabled and snapshot.has_tool("apparmor_parser")
 
 
 def _frontend(name: str, known: dict[str, int]) -> bool:

@@ -1,33 +1,60 @@
-"""Steps 1-5 for a host: is the machine what the inventory says, and are its GPUs ready. Pure."""
+"""Steps 1-5 for a host: is the machine what the inventory says, and what makes its GPUs ready. Pure."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from checks.bdf import Bdf
 from checks.snapshot import CouldNotLook, Snapshot
+from provision.driver.archive import Prebuilt
 from provision.host import view
-from provision.plan import Plan, Refusal
+from provision.host.driver import driver_plan
+from provision.host.moves import Reason
+from provision.host.nodes import nodes_plan
+from provision.host.reboot import reboot_plan
+from provision.host.release.decide import metal_plan
+from provision.plan import Item, Plan, Refusal, Step, join
 from provision.spec import Machine
 
 _CHECK = "correct the inventory, or look at the machine with: lspci -Dnn -d 10de:"
 
 
-def host_plan(machine: Machine, snapshot: Snapshot) -> Plan:
-    """Refusals and notes of the metal. Nothing on the metal is changed by steps 2-5: they observe."""
+def host_plan(machine: Machine, snapshot: Snapshot, held: Sequence[Prebuilt] = ()) -> Plan:
+    """Steps 1-5: refusals, notes and, on a managed machine, what changes the metal. A machine that is not managed is
+    only looked at: its GPUs must be ready. ``held`` are the drivers that the controller has prebuilt."""
     refusals: list[Refusal] = []
     notes: list[str] = []
     for part in (_root, _tools, _gpus, _driver, _mounts):
         try:
             part(machine, snapshot, refusals, notes)
         except CouldNotLook as error:
-            refusals.append(
-                Refusal(
-                    f"machine {machine.name}",
-                    str(error),
-                    "what could not be looked at is never taken for absent",
-                    "make it readable for the user that kpro connects as, then run again",
-                )
-            )
-    return Plan(machine.name, (), tuple(refusals), tuple(notes))
+            refusals.append(_unseen(machine, error))
+    plans = [Plan(machine.name, (), tuple(refusals), tuple(notes))]
+    if machine.managed:
+        reasons: tuple[Reason, ...] = ()
+        plans.append(driver_plan(machine, snapshot, held))
+        try:
+            released, reasons = metal_plan(machine, snapshot)
+            plans.append(released)
+        except CouldNotLook as error:
+            if _unseen(machine, error) not in refusals:
+                plans.append(Plan(machine.name, (), (_unseen(machine, error),)))
+        plans += [nodes_plan(machine, snapshot), reboot_plan(machine, snapshot, reasons)]
+    return join(machine.name, plans)
+
+
+def pending(plan: Plan) -> tuple[Item, ...]:
+    """The items after which GPUs and device nodes are other than the snapshot says."""
+    return tuple(item for item in plan.items if Step.RELEASE <= item.step <= Step.DEVICE_NODES)
+
+
+def _unseen(machine: Machine, error: CouldNotLook) -> Refusal:
+    return Refusal(
+        f"machine {machine.name}",
+        str(error),
+        "what could not be looked at is never taken for absent",
+        "make it readable for the user that kpro connects as, then run again",
+    )
 
 
 def _root(machine: Machine, snapshot: Snapshot, refusals: list[Refusal], notes: list[str]) -> None:
@@ -48,7 +75,10 @@ def _tools(machine: Machine, snapshot: Snapshot, refusals: list[Refusal], notes:
     packages = {"flock": "util-linux"}
     if any(guest.backend == "lxc" for guest in machine.guests):
         missing += [tool for tool in view.LXC_TOOLS if not snapshot.has_tool(tool)]
-        packages["mmdebstrap"] = "mmdebstrap"
+        built = all(snapshot.data("stat", path) is not None for path in view.container_roots(machine))
+        if not built and not snapshot.has_tool(view.ROOT_TOOL):
+            missing.append(view.ROOT_TOOL)
+            packages[view.ROOT_TOOL] = view.ROOT_TOOL
     if any(guest.backend == "pct" for guest in machine.guests) and not snapshot.has_tool("pct"):
         refusals.append(
             Refusal(
@@ -105,7 +135,7 @@ def _gpus(machine: Machine, snapshot: Snapshot, refusals: list[Refusal], notes: 
                     _CHECK,
                 )
             )
-        elif function.driver != "nvidia":
+        elif function.driver != "nvidia" and not _is_made_ready(machine):
             refusals.append(
                 Refusal(
                     where,
@@ -136,7 +166,7 @@ def _driver(machine: Machine, snapshot: Snapshot, refusals: list[Refusal], notes
         return
     found = view.driver(snapshot)
     wanted = (machine.driver.version, machine.driver.flavour)
-    if found != wanted:
+    if found != wanted and not _is_made_ready(machine):
         seen = (
             "no NVIDIA module is loaded" if found is None else f"the loaded module is {found[0]} ({found[1]})"
         )
@@ -148,8 +178,13 @@ def _driver(machine: Machine, snapshot: Snapshot, refusals: list[Refusal], notes
                 f"install {wanted[0]} on the machine, or pin what runs there",
             )
         )
-        return
-    notes.append(f"driver {wanted[0]} ({wanted[1]}) is loaded, as pinned")
+    if found == wanted:
+        notes.append(f"driver {wanted[0]} ({wanted[1]}) is loaded, as pinned")
+
+
+def _is_made_ready(machine: Machine) -> bool:
+    """Are GPUs and driver brought to what the inventory says, and not only compared with it?"""
+    return machine.managed and machine.driver is not None
 
 
 def _mounts(machine: Machine, snapshot: Snapshot, refusals: list[Refusal], notes: list[str]) -> None:

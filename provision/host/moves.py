@@ -38,8 +38,10 @@ class Regenerate:
 
 @dataclass(frozen=True)
 class Function:
-    """A PCI function that changes hands. ``now`` is the driver it is bound to (None: none), ``wanted`` the one it is to
-    have (None: any or none); ``group`` its IOMMU group."""
+    """A PCI function that changes hands. ``now`` is the driver it is bound to (None: none). ``wanted`` is the one to
+    offer it to afterwards; None: it is left without one, and step 3 binds it. A companion whose ``wanted`` driver is
+    not there or does not take it is well without. ``now`` equal to ``wanted``: only its driver_override is cleared.
+    ``group`` is its IOMMU group."""
 
     bdf: Bdf
     now: str | None
@@ -79,7 +81,13 @@ class Reason:
 
 @dataclass(frozen=True)
 class Reboot:
-    """A reboot with its recorded reasons; ``deadline`` in seconds until the machine must answer again."""
+    """A reboot with its recorded reasons; ``deadline`` in seconds until the machine must answer again.
+
+    Unless the controller confirms, the machine undoes the run by itself ``confirm_seconds`` after its boot, and at once
+    when it boots for the ``confirm_boots``-th time. Not ``armed``: there is nothing to undo."""
 
     reasons: tuple[Reason, ...]
-    deadline: int
+    deadline: int = 900
+    confirm_seconds: int = 600
+    confirm_boots: int = 2
+    armed: bool = True

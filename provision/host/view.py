@@ -7,18 +7,26 @@ from dataclasses import dataclass
 
 from checks.bdf import Bdf
 from checks.snapshot import CouldNotLook, Snapshot
+from provision.guest.root_recipe import root_file
+from provision.host import boot, marked
 from provision.spec import Guest, Machine
 
 GPU_CLASSES = ("0x0300", "0x0302")
 """VGA and 3D controllers (PCI class codes 03.00 and 03.02); NVSwitches are 0680 and no GPUs."""
 
+NVIDIA = "0x10de"
+
 TOOLS = ("flock", "base64", "sha256sum", "mktemp", "sync")
-LXC_TOOLS = ("lxc-start", "lxc-attach", "lxc-info", "lxc-stop", "lxc-config", "lxc-ls", "mmdebstrap")
+LXC_TOOLS = ("lxc-start", "lxc-attach", "lxc-info", "lxc-stop", "lxc-config", "lxc-ls")
+ROOT_TOOL = "mmdebstrap"
+"""Builds the root of a container; a machine that has the root already does not need it."""
 
 
 @dataclass(frozen=True)
 class PciFunction:
-    """A PCI function of NVIDIA's vendor id 10de."""
+    """A PCI function. ``config`` holds its first four configuration bytes in hex, None where they were not read (only
+    NVIDIA's are); ``bar1`` is the size of its second memory window in bytes; ``boot_vga``: the firmware's console is
+    on it; ``vfio_dev`` its name under /dev/vfio/devices; ``locked``: the kernel holds it, for an unbind that waits."""
 
     bdf: Bdf
     device: str
@@ -26,10 +34,40 @@ class PciFunction:
     driver: str | None
     group: str | None
     override: str | None
+    vendor: str = NVIDIA
+    config: str | None = None
+    power_state: str | None = None
+    boot_vga: bool = False
+    bar1: int | None = None
+    vfio_dev: str | None = None
+    locked: bool = False
+
+    @property
+    def is_nvidia(self) -> bool:
+        return self.vendor == NVIDIA
 
     @property
     def is_gpu(self) -> bool:
-        return self.pci_class[:6] in GPU_CLASSES
+        return self.is_nvidia and self.pci_class[:6] in GPU_CLASSES
+
+    @property
+    def is_bridge(self) -> bool:
+        """PCI bridges (class 06.04) belong to the bus: they are never unbound."""
+        return self.pci_class[:6] == "0x0604"
+
+    @property
+    def slot(self) -> tuple[int, int, int]:
+        return self.bdf.domain, self.bdf.bus, self.bdf.slot
+
+    @property
+    def on_vfio(self) -> bool:
+        """Held for virtual machines; variant drivers are called like nvgrace_gpu_vfio_pci."""
+        return self.driver is not None and ("vfio" in self.driver or self.driver == "pci-stub")
+
+
+def container_roots(machine: Machine) -> list[str]:
+    """The files that the roots of the machine's LXC containers are unpacked from, one for each suite."""
+    return sorted({root_file(guest.suite) for guest in machine.guests if guest.backend == "lxc"})
 
 
 def requests(machine: Machine) -> list[str]:
@@ -42,8 +80,7 @@ def requests(machine: Machine) -> list[str]:
         "file:/proc/driver/nvidia/version",
         "glob:/proc/driver/nvidia/gpus/*/information",
         "file:/sys/module/apparmor/parameters/enabled",
-        "file:/etc/kpro/test-host",
-        "stat:/etc/kpro/test-host",
+        *marked.REQUESTS,
         "file:/proc/net/tcp",
         "file:/proc/net/tcp6",
         "cmd:uname-r:uname -r",
@@ -52,8 +89,11 @@ def requests(machine: Machine) -> list[str]:
         "pci:",
         *(f"tool:{tool}" for tool in TOOLS),
     ]
+    if machine.managed:
+        wanted += boot.REQUESTS
     if any(guest.backend == "lxc" for guest in machine.guests):
-        wanted += [f"tool:{tool}" for tool in LXC_TOOLS]
+        wanted += [f"tool:{tool}" for tool in (*LXC_TOOLS, ROOT_TOOL, "apparmor_parser")]
+        wanted += [f"stat:{path}" for path in container_roots(machine)]
         wanted += ["cmd:lxc-path:lxc-config lxc.lxcpath", "cmd:lxc-ls:lxc-ls -1"]
     if any(guest.backend == "pct" for guest in machine.guests):
         wanted += ["tool:pct"]
@@ -74,8 +114,9 @@ def requests(machine: Machine) -> list[str]:
     return wanted
 
 
-def pci_functions(snapshot: Snapshot) -> tuple[PciFunction, ...]:
-    """All functions of vendor 10de, by address. Raises CouldNotLook where sysfs has no PCI bus to read."""
+def group_functions(snapshot: Snapshot) -> tuple[PciFunction, ...]:
+    """All functions of NVIDIA and those that share an IOMMU group with them, by address. Raises CouldNotLook where
+    sysfs has no PCI bus to read."""
     if snapshot.data("pci", "/sys/bus/pci/devices") is None:
         raise CouldNotLook("/sys/bus/pci/devices is not there")
     found = []
@@ -84,7 +125,7 @@ def pci_functions(snapshot: Snapshot) -> tuple[PciFunction, ...]:
             continue
         data = snapshot.data("pci", path) or b""
         pairs = dict(line.split("=", 1) for line in data.decode().splitlines() if "=" in line)
-        override = pairs["override"]
+        override = pairs["driver_override"]
         found.append(
             PciFunction(
                 Bdf.parse(path),
@@ -92,10 +133,31 @@ def pci_functions(snapshot: Snapshot) -> tuple[PciFunction, ...]:
                 pairs["class"],
                 pairs["driver"] or None,
                 pairs["group"] or None,
-                None if override in ("", "(null)") else override,
+                None if override in ("", "(null)", "?") else override,
+                pairs["vendor"],
+                pairs["config"].replace(" ", "") or None,
+                pairs["power_state"] or None,
+                pairs["boot_vga"] == "1",
+                _window(pairs["bar1"]),
+                pairs["vfio_dev"] or None,
+                override == "?",
             )
         )
     return tuple(sorted(found, key=lambda function: function.bdf))
+
+
+def _window(line: str) -> int | None:
+    """Bytes of a line of sysfs' ``resource``: first and last address, flags. All zero: no window was assigned."""
+    try:
+        first, last, flags = (int(word, 16) for word in line.split())
+    except ValueError:
+        return None
+    return last - first + 1 if first or last or flags else 0
+
+
+def pci_functions(snapshot: Snapshot) -> tuple[PciFunction, ...]:
+    """All functions of vendor 10de, by address. Raises CouldNotLook where sysfs has no PCI bus to read."""
+    return tuple(function for function in group_functions(snapshot) if function.is_nvidia)
 
 
 def driver(snapshot: Snapshot) -> tuple[str, str] | None:
@@ -174,14 +236,3 @@ def guest_state(snapshot: Snapshot, guest: Guest) -> str:
     if code == 0 and output.strip() in ("RUNNING", "STOPPED"):
         return output.strip().lower()
     raise CouldNotLook(f"lxc-info -n {guest.id} ended with {code}: {output.strip()[:200]}")
-
-
-def is_test_host(snapshot: Snapshot) -> bool:
-    """Does the machine carry the mark of a test host: owned by root, 0444, one line with a uuid?"""
-    status = snapshot.data("stat", "/etc/kpro/test-host")
-    text = snapshot.text("/etc/kpro/test-host")
-    return (
-        status is not None
-        and status.split()[:3] == [b"444", b"0", b"0"]
-        and re.fullmatch(r"kpro-test-host [0-9a-f-]{36}\n?", text or "") is not None
-    )

@@ -50,13 +50,14 @@ class Asked:
     as_json: bool
     batch: int | None
     max_failed: int | None
+    reboot: bool = False
 
 
 def plan(
     inventory: str, limit: Sequence[str], phases: str | None, sysroot: Path | None, as_json: bool
 ) -> int:
     """Exit code of ``provision plan``."""
-    return _finish(lambda: _plan(inventory, limit, phases, sysroot, as_json), "plan", as_json)
+    return finish(lambda: _plan(inventory, limit, phases, sysroot, as_json), "plan", as_json)
 
 
 def apply(
@@ -67,13 +68,14 @@ def apply(
     as_json: bool,
     batch: int | None = None,
     max_failed: int | None = None,
+    reboot: bool = False,
 ) -> int:
     """Exit code of ``provision apply``."""
-    ask = Asked(inventory, tuple(limit), phases, yes, as_json, batch, max_failed)
-    return _finish(lambda: _apply(ask), "apply", as_json)
+    ask = Asked(inventory, tuple(limit), phases, yes, as_json, batch, max_failed, reboot)
+    return finish(lambda: _apply(ask), "apply", as_json)
 
 
-def _finish(command: Callable[[], Answer], name: str, as_json: bool) -> int:
+def finish(command: Callable[[], Answer], name: str, as_json: bool) -> int:
     """Turns every expected end into a clear line and an exit code, and prints the JSON document."""
     here = gevent.getcurrent()
     # An interrupt goes to this greenlet, not to whichever one happens to run.
@@ -116,7 +118,7 @@ def _plan(
 
         plans, commands = plan_recorded(loaded, limit, wanted, sysroot), 0
     else:
-        with _connected(loaded, limit, wanted, f"plan {inventory}") as run:
+        with connected(loaded, limit, wanted, f"plan {inventory}") as run:
             plans, commands = run.plans(), run.remote_commands()
     machines = [plan.as_dict() for plan in plans]
     return Answer(_shown(plans, as_json), {"machines": machines, "remote_commands": commands})
@@ -129,15 +131,21 @@ def _shown(plans: Sequence[Plan], as_json: bool) -> int:
     return EXIT_PENDING if any(plan.items for plan in plans) else EXIT_DONE
 
 
-def _connected(
-    loaded: inventories.Inventory, limit: Sequence[str], phases: Sequence[str], reason: str
+def connected(
+    loaded: inventories.Inventory,
+    limit: Sequence[str],
+    phases: Sequence[str],
+    reason: str,
+    reboot: bool = False,
 ) -> Any:
+    """A connected run over what was selected of an inventory."""
     return runner.connected(
         loaded.path,
         limit=loaded.selected(limit).host_names,
         phases=phases,
         reason=reason,
         say=say_on_stderr,
+        reboot=reboot,
     )
 
 
@@ -145,7 +153,7 @@ def _apply(ask: Asked) -> Answer:
     wanted = parse_phases(ask.phases)
     loaded = inventories.load(ask.inventory, ask.limit)
     reason = f"apply {ask.inventory}"
-    with _connected(loaded, ask.limit, wanted, reason) as run:
+    with connected(loaded, ask.limit, wanted, reason, ask.reboot) as run:
         plans = run.plans()
         document: dict[str, Any] = {"machines": [plan.as_dict() for plan in plans]}
         if _shown(plans, ask.as_json) == EXIT_REFUSED:
@@ -158,7 +166,8 @@ def _apply(ask: Asked) -> Answer:
     if len(plans) > 1:
         outcomes = _in_batches(loaded, ask, wanted, reason, plans)
     present.outcomes(outcomes, proven="activate" in wanted)
-    worst = next((outcome.exit_code for outcome in outcomes if outcome.exit_code), EXIT_DONE)
+    codes = [outcome.exit_code for outcome in outcomes if outcome.exit_code]
+    worst = next((code for code in codes if code != EXIT_PENDING), codes[0] if codes else EXIT_DONE)
     return Answer(worst, {**document, **_told(outcomes)})
 
 
@@ -180,7 +189,7 @@ def _in_batches(
             if name in chosen.host_names
         ]
         with runner.connected(
-            loaded.path, limit=hosts, phases=phases, reason=reason, say=say_on_stderr
+            loaded.path, limit=hosts, phases=phases, reason=reason, say=say_on_stderr, reboot=ask.reboot
         ) as run:
             run.session.was_shown([plan for plan in plans if plan.machine in names])
             outcome = run.execute(runner.Progress(run.session, say_on_stderr))
@@ -202,6 +211,7 @@ def _told(outcomes: Sequence[runner.Outcome]) -> dict[str, Any]:
         "runs": [outcome.run for outcome in outcomes],
         "changed": [item for outcome in outcomes for item in outcome.changed],
         "failed": [name for outcome in outcomes for name in outcome.failed],
+        "pending": [name for outcome in outcomes for name in outcome.pending],
         "problems": [str(problem) for outcome in outcomes for problem in outcome.problems],
         "seconds": seconds,
     }

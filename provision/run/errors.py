@@ -4,6 +4,7 @@ RunError                 something went wrong, exit 1
 |-- Refused              nothing was touched, exit 3; carries every reason
 |-- Locked               another run holds the machine, exit 4; carries its owner
 |-- HostChanged          the machine is no longer as it was when the plan was shown
+|-- RebootPending        what came before is done, the machine has to boot and may not, exit 10; carries the reasons
 `-- ActFailed            a change did not succeed
 """
 
@@ -38,6 +39,14 @@ class Locked(RunError):
 
 class HostChanged(RunError):
     pass
+
+
+class RebootPending(RunError):
+    exit_code = EXIT_PENDING
+
+    def __init__(self, machine: str, reasons: Sequence[str], next_step: str) -> None:
+        self.reasons = tuple(reasons)
+        super().__init__(f"reboot pending: {machine}: {'; '.join(reasons)}. Next: {next_step}")
 
 
 class ActFailed(RunError):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from provision.plan import Plan, Step
+from provision.run.errors import EXIT_PENDING
 
 if TYPE_CHECKING:
     from provision.run.runner import Outcome
@@ -82,7 +83,13 @@ def outcomes(results: Sequence[Outcome], *, proven: bool) -> None:
     """The last lines of a run; ``proven``: its phases include the proof that every service generates."""
     failed = [name for result in results for name in result.failed]
     changed = sum(len(result.changed) for result in results)
-    if any(result.exit_code for result in results):
+    pending = [name for result in results for name in result.pending]
+    if pending and all(result.exit_code in (0, EXIT_PENDING) for result in results):
+        _line(
+            f"reboot pending on {', '.join(pending)}: {changed} change(s) done, the rest comes after the reboot",
+            fg="yellow",
+        )
+    elif any(result.exit_code for result in results):
         _line(f"FAILED on {', '.join(failed) or 'the controller'}; the reasons are above", fg="red")
     elif changed:
         _line(f"done: {changed} change(s)" + (", every service generates" if proven else ""), fg="green")
@@ -90,3 +97,46 @@ def outcomes(results: Sequence[Outcome], *, proven: bool) -> None:
         _line("in sync: 0 changed", fg="green")
     for result in results:
         _line(f"run {result.run}; its journal: provision runs {result.run}")
+
+
+def to_put_back(found: Sequence[tuple[str, Sequence[str], Sequence[str]]], *, quiet: bool = False) -> None:
+    """What a rollback would do, and what it leaves, machine by machine."""
+    if quiet:
+        return
+    for machine, todo, said in found:
+        _line(machine, bold=True)
+        for line in said:
+            _line(f"   note  {line}")
+        for line in todo:
+            _line(f"       {line}")
+        if not todo:
+            _line("  nothing to put back", fg="green")
+
+
+def confirmed_back(changes: int, machines: int, terminal: bool) -> bool:
+    """Asks before a rollback; without a terminal it says in one line what to do and is no."""
+    if not terminal:
+        _line(
+            f"error: {changes} change(s) would be put back and there is no terminal to ask on: run it again with --yes",
+            fg="red",
+        )
+        return False
+    if click.confirm(f"Put back {changes} change(s) on {machines} machine(s)?", default=False, err=True):
+        return True
+    _line("nothing was changed")
+    return False
+
+
+def put_back(ends: Sequence[tuple[str, Sequence[str], bool, int]], run: str) -> None:
+    """The last lines of a rollback."""
+    for machine, left, reboot, code in ends:
+        if not code:
+            _line(f"{machine}: all is as it was, looked at again", fg="green")
+            continue
+        if reboot:
+            _line(f"{machine}: the files are as they were; after a reboot the rest is:", fg="yellow")
+        else:
+            _line(f"{machine}: FAILED, the reasons are above; left:", fg="red")
+        for line in left:
+            _line(f"    {line}")
+    _line(f"run {run}; its journal: provision runs {run}")

@@ -10,9 +10,8 @@ from provision.host import view
 from provision.host.observe import observe_tree
 from provision.inventory import Inventory
 from provision.plan import Plan
-from provision.planner import Observed, plan_machine, restrict
+from provision.planner import Observed, guest_requests, plan_machine, requests, restrict
 from provision.run.wanted import wanted_for
-from provision.stack import decide as stack
 
 
 def plan_recorded(
@@ -27,7 +26,7 @@ def plan_recorded(
     plans = []
     for machine in selection.machines:
         wanted = wanted_for(machine)
-        host = observe_tree(root, view.requests(machine))
+        host = observe_tree(root, requests(machine))
         guests = {}
         for guest in machine.guests:
             inside = root / ".kpro" / "guests" / guest.name
@@ -37,7 +36,9 @@ def plan_recorded(
                 running = False
             there = running and inside.is_dir()
             guests[guest.name] = (
-                observe_tree(inside, stack.requests(wanted.services[guest.name])) if there else None
+                observe_tree(inside, guest_requests(machine, guest, wanted.services[guest.name]))
+                if there
+                else None
             )
         plan = plan_machine(machine, wanted, Observed(host, guests))
         plans.append(restrict(plan, phases, selection.host_names))

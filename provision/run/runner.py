@@ -17,8 +17,6 @@ from pyinfra.api.host import Host
 from pyinfra.api.operations import run_ops
 from pyinfra.api.state import BaseStateCallback, State, StateStage
 from pyinfra.context import ctx_config, ctx_inventory, ctx_state
-from pyinfra_cli.inventory import make_inventory
-from pyinfra_cli.util import load_deploy_file
 
 from provision.host import transport
 from provision.plan import Plan
@@ -38,11 +36,12 @@ class Outcome:
     changed: tuple[str, ...]
     seconds: dict[str, float]
     exit_code: int
+    pending: tuple[str, ...] = ()
 
     def failed_on(self, machine: Machine) -> bool:
-        """A machine fails as a unit: with its metal or with any of its guests."""
+        """A machine fails as a unit: with its metal or with any of its guests. A pending reboot is no failure."""
         hosts = {machine.host_name, *(machine.guest_host_name(guest) for guest in machine.guests)}
-        return bool(hosts & set(self.failed))
+        return machine.name not in self.pending and bool(hosts & set(self.failed))
 
 
 class Run:
@@ -71,6 +70,9 @@ class Run:
     def execute(self, callback: Progress) -> Outcome:
         """Runs deploy.py. What fails is told in the outcome; raises nothing of its own."""
         state, session = self.state, self.session
+        # Importing pyinfra_cli patches the whole process for gevent: provision.cli does so first of all.
+        from pyinfra_cli.util import load_deploy_file
+
         state.set_stage(StateStage.Prepare)
         state.add_callback_handler(callback)  # type: ignore[no-untyped-call]
         with suppress(PyinfraError):
@@ -84,6 +86,7 @@ class Run:
             tuple(item.id for item in session.changed),
             callback.seconds,
             session.exit_code,
+            tuple(sorted(session.pending)),
         )
 
 
@@ -129,11 +132,15 @@ def connected(
     phases: Sequence[str],
     reason: str,
     say: Callable[[str], None],
+    reboot: bool = False,
 ) -> Iterator[Run]:
-    """Connects to the machines of an inventory file; ``limit`` names the pyinfra hosts, none means all.
+    """Connects to the machines of an inventory file; ``limit`` names the pyinfra hosts, none means all;
+    ``reboot``: machines may boot even where the inventory does not allow it.
 
     Raises RunError when one cannot be reached.
     """
+    from pyinfra_cli.inventory import make_inventory
+
     pyinfra.is_cli = True
     state = State(check_for_changes=False)
     state.cwd = str(Path.cwd())
@@ -143,7 +150,7 @@ def connected(
         hosts = make_inventory(str(inventory), cwd=state.cwd, override_data={})
         with ctx_inventory.use(hosts):
             state.init(hosts, config, initial_limit=[hosts.get_host(name) for name in limit] or None)
-            session = Session(state, phases=phases, reason=reason, say=say)
+            session = Session(state, phases=phases, reason=reason, reboot=reboot, say=say)
             state.kpro_session = session  # type: ignore[attr-defined]
             transport.watch(state)
             _connect(state)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -14,14 +15,14 @@ from pyinfra.api.state import BaseStateCallback, State
 from checks.snapshot import CouldNotLook
 from provision.host import view
 from provision.host.observe import observe
+from provision.host.reboot import FOLLOWS_A_BOOT
 from provision.plan import PHASES, Item, Plan
-from provision.planner import Observed, Wanted, plan_machine, restrict
+from provision.planner import Observed, Wanted, guest_requests, plan_machine, requests, restrict
 from provision.run import host_journal, lock
-from provision.run.errors import EXIT_DONE, EXIT_ERROR, HostChanged, RunError
+from provision.run.errors import EXIT_DONE, EXIT_ERROR, HostChanged, RebootPending, RunError
 from provision.run.journal import Journal, new_run_id
 from provision.run.wanted import wanted_for
 from provision.spec import Machine
-from provision.stack import decide as stack
 
 
 def say_on_stderr(text: str) -> None:
@@ -37,15 +38,18 @@ class Session:
         *,
         phases: Sequence[str] = PHASES,
         reason: str = "pyinfra",
+        reboot: bool = False,
         say: Callable[[str], None] = say_on_stderr,
     ) -> None:
         self.state = state
         self.id = new_run_id()
         self.phases = tuple(phases)
         self.reason = reason
+        self.reboot = reboot
         self.say = say
         self.usage: RunError | None = None
         self.problems: list[RunError] = []
+        self.pending: dict[str, RebootPending] = {}
         self.changed: list[Item] = []
         self._journal: Journal | None = None
         self._locks: dict[str, lock.MachineLock] = {}
@@ -54,6 +58,7 @@ class Session:
         self._observed: dict[str, Observed] = {}
         self._wanted: dict[str, Wanted] = {}
         self._shown: dict[str, frozenset[str]] = {}
+        self._rebooted: set[str] = set()
         # A machine and its guests are worked on by several greenlets at once; one of them looks, the others wait.
         self._one_at_a_time: dict[str, RLock] = defaultdict(RLock)
         state.add_callback_handler(_Operations(self))  # type: ignore[no-untyped-call]
@@ -101,7 +106,7 @@ class Session:
             return self._observed[machine.name]
 
     def _observe(self, machine: Machine) -> Observed:
-        host = observe(self.host(machine.host_name), view.requests(machine))
+        host = observe(self.host(machine.host_name), requests(machine))
         wanted, scope = self.wanted(machine), self.hosts_in_limit(machine)
         guests = {}
         for guest in machine.guests:
@@ -113,7 +118,9 @@ class Session:
             except CouldNotLook:
                 running = False
             guests[guest.name] = (
-                observe(self.host(name), stack.requests(wanted.services[guest.name])) if running else None
+                observe(self.host(name), guest_requests(machine, guest, wanted.services[guest.name]))
+                if running
+                else None
             )
         return Observed(host, guests)
 
@@ -146,6 +153,8 @@ class Session:
         """Raises HostChanged when the plan has become more than what was shown."""
         shown = self._shown.get(machine.name)
         new = plan.beyond(shown) if shown is not None else ()
+        if machine.name in self._rebooted:
+            new = tuple(item for item in new if item.kind not in FOLLOWS_A_BOOT)
         if new:
             raise HostChanged(
                 f"{machine.name} changed under us: "
@@ -171,6 +180,21 @@ class Session:
             self.journal.write("locked", machine=machine.name, owner=owner.owner)
             self.new_epoch(machine)
 
+    def rebooted(self, machine: Machine) -> None:
+        """The machine has booted in this run: the lock ended with its last boot and is taken anew, nothing that was
+        seen holds. Raises Locked when another run was quicker."""
+        with self._one_at_a_time[machine.name]:
+            held = self._locks.pop(machine.name, None)
+            if held is not None:
+                with contextlib.suppress(OSError):
+                    held.release()
+            self._rebooted.add(machine.name)
+            self.take_lock(machine)
+
+    def lock_is_lost(self, machine: Machine) -> None:
+        """The machine did not come back: there is no lock to give back at the end."""
+        self._locks.pop(machine.name, None)
+
     def check_lock(self, machine: Machine) -> None:
         """Raises RunError when the lock was lost, because the way to the machine broke."""
         held = self._locks.get(machine.name)
@@ -189,7 +213,14 @@ class Session:
         """Right after an act: what was seen before it is no longer trusted."""
         self.new_epoch(machine)
         self.changed.append(item)
-        self._note(machine, "failed" if error else "done", item, **({"why": error} if error else {}))
+        if error is None:
+            self._note(machine, "done", item)
+            return
+        try:
+            self._note(machine, "failed", item, why=error)
+        except (RunError, OSError) as also:
+            # What went wrong may have taken the machine with it; the reason must be told all the same.
+            self.say(f"{machine.name}: its own journal does not have this: {also}")
 
     def _note(self, machine: Machine, event: str, item: Item, **facts: str) -> None:
         line = self.journal.write(event, **item.as_dict(), **facts)
@@ -212,9 +243,11 @@ class Session:
 
     @property
     def exit_code(self) -> int:
-        """What the run ends with: the first problem's code, 1 for a host that failed otherwise, else 0."""
+        """What the run ends with: the first problem's code, 1 for a host that failed otherwise, else 0. A pending
+        reboot counts when nothing else is wrong."""
         if self.problems:
-            return self.problems[0].exit_code
+            wrong = [problem for problem in self.problems if not isinstance(problem, RebootPending)]
+            return (wrong or self.problems)[0].exit_code
         return EXIT_ERROR if self.state.failed_hosts else EXIT_DONE
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from uv import find_uv_bin
 
 from checks import pack
+from provision.driver import cache as prebuilt
 from provision.planner import Wanted
 from provision.spec import Machine
 from provision.stack.decide import Shipped
@@ -36,4 +37,4 @@ def wanted_for(machine: Machine) -> Wanted:
         guest.name: tuple(desired_service(guest, service) for service in guest.services)
         for guest in machine.guests
     }
-    return Wanted(services, _pyz(), _uv())
+    return Wanted(services, _pyz(), _uv(), prebuilt.held())

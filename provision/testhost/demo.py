@@ -15,7 +15,7 @@ from provision.data.demo import CONTAINER
 from provision.run.errors import EXIT_DONE
 from provision.testhost import demo_files
 
-INVENTORY = "demo"
+INVENTORY = "demo_quick"
 _MARK = f"# Written by kpro for demo/{CONTAINER}."
 
 

@@ -5,21 +5,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import socket
 import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from provision.testhost import demo_files
-from tests.conftest import ROOT
+from tests.controller import Operator
 from tests.guest.rig import LXC, Container
-
-BIN = Path(sys.executable).parent
 
 _INVENTORY = """\
 from provision.spec import Engine, Guest, Machine, Model, Service, Ssh
@@ -51,11 +44,6 @@ metal, guests = machine.pyinfra_groups()
 """
 
 
-def hear_interrupts() -> None:
-    """A shell that runs the tests in the background has them, and all they start, ignore SIGINT."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 def free_port() -> int:
     """Below the range that outgoing connections take theirs from: one of those would keep a service from binding."""
     start = 18600 + os.getpid() % 900
@@ -67,17 +55,12 @@ def free_port() -> int:
 
 
 @dataclass
-class Place:
+class Place(Operator):
     """One machine (this one), one container, one service."""
 
-    folder: Path
     container: Container
     port: int = field(default_factory=free_port)
     ssh: str = "None"
-
-    @property
-    def inventory(self) -> Path:
-        return self.folder / "box.py"
 
     @property
     def guest_host(self) -> str:
@@ -108,74 +91,6 @@ class Place:
                 more=more,
             )
         )
-
-    def provision(self, *words: str, timeout: float = 300) -> subprocess.CompletedProcess[str]:
-        return self.run(str(BIN / "provision"), *words, timeout=timeout)
-
-    def pyinfra(self, *words: str, timeout: float = 300) -> subprocess.CompletedProcess[str]:
-        return self.run(str(BIN / "pyinfra"), *words, timeout=timeout)
-
-    def run(self, *words: str, timeout: float = 300) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            words,
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            stdin=subprocess.DEVNULL,
-            check=False,
-        )
-
-    def apply(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return self.provision("apply", str(self.inventory), "--yes", *words)
-
-    def plan(self, *words: str) -> dict[str, Any]:
-        done = self.provision("plan", str(self.inventory), "--json", *words)
-        document: dict[str, Any] = json.loads(done.stdout)
-        assert document["exit"] == done.returncode
-        return document
-
-    def start_apply(self) -> subprocess.Popen[str]:
-        """``apply`` in the background, its output to a file."""
-        with (self.folder / "apply.log").open("w") as log:
-            return subprocess.Popen(
-                [str(BIN / "provision"), "apply", str(self.inventory), "--yes"],
-                cwd=ROOT,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                text=True,
-                start_new_session=True,
-                preexec_fn=hear_interrupts,
-            )
-
-    def events(self) -> Iterator[dict[str, Any]]:
-        """The events of all runs so far, oldest run first."""
-        runs = Path(os.environ["XDG_STATE_HOME"]) / "kpro" / "runs"
-        for path in sorted(runs.glob("*/journal.jsonl")):
-            for line in path.read_text().splitlines():
-                try:
-                    yield json.loads(line)
-                except ValueError:
-                    continue
-
-    def wait_for(
-        self, wanted: Callable[[dict[str, Any]], bool], process: subprocess.Popen[str], count: int
-    ) -> bool:
-        """Until the ``count``-th event that is wanted is on disk; False when the process ended before."""
-        until = time.monotonic() + 240
-        while time.monotonic() < until:
-            if sum(map(wanted, self.events())) >= count:
-                return True
-            if process.poll() is not None:
-                return sum(map(wanted, self.events())) >= count
-            time.sleep(0.01)
-        raise AssertionError(f"nothing happened for 240 s: {(self.folder / 'apply.log').read_text()[-2000:]}")
-
-    def kill(self, process: subprocess.Popen[str]) -> None:
-        """-9 for the controller, and for nothing else."""
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait(30)
 
     def answer(self) -> str:
         """What the service generates, asked without any code of the product."""

@@ -16,7 +16,8 @@ import pytest
 
 from provision.testhost import demo_files
 from provision.testhost.index import serve_index
-from tests.guest.place import BIN, Place
+from tests.controller import BIN
+from tests.guest.place import Place
 from tests.guest.rig import LXC, Container, Sshd
 
 REMOTE_COMMANDS = 40

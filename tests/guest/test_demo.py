@@ -13,7 +13,7 @@ import pytest
 
 from provision.data.demo import CONTAINER
 from tests.conftest import ROOT
-from tests.guest.place import BIN, hear_interrupts
+from tests.controller import BIN, hear_interrupts
 from tests.guest.rig import LXC
 
 pytestmark = pytest.mark.usefixtures("alone")

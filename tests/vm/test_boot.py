@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from checks.testhost import PRODUCT
-from provision.guest import root
+from provision.guest import root, root_recipe
 from provision.testhost.vm import host
 from provision.testhost.vm.errors import TestHostError
 from provision.testhost.vm.host import EmulatedGpu, VirtualHost
@@ -72,7 +72,7 @@ def test_it_is_a_bare_host_without_driver_and_compiler_whose_units_are_up(vm: Vi
 
 def test_the_root_of_a_container_lies_ready_there(vm: VirtualHost) -> None:
     said = vm.ssh("sh -s", stdin=root.build_script(GUEST_SUITE).encode())
-    assert said.stdout.strip() == root.root_file(GUEST_SUITE)
+    assert said.stdout.strip() == root_recipe.root_file(GUEST_SUITE)
     assert "already built" in said.stderr
 
 

@@ -161,7 +161,7 @@ class VirtualHost:
         while (passed := time.monotonic() - started) < BOOT_SECONDS:
             if self._machine is None or self._machine.poll() is not None:
                 raise TestHostError(f"QEMU ended: {(self.folder / 'qemu.log').read_text()[-2000:]}")
-            console = self.serial.read_text(errors="replace")
+            console = self._console()
             if _PANIC in console:
                 raise TestHostError(
                     f"the test host's kernel panics: {console[console.index(_PANIC) :][:1500]}"
@@ -179,10 +179,17 @@ class VirtualHost:
                 except TestHostError as error:
                     refusal = str(error)
             time.sleep(0.5)
-        last = self.serial.read_text(errors="replace")[-1500:]
+        last = self._console()[-1500:]
         raise TestHostError(
             f"the test host did not let us in within {BOOT_SECONDS} s ({refusal}); its console ends with:\n{last}"
         )
+
+    def _console(self) -> str:
+        """What the machine has said on its serial port; QEMU makes the file a moment after it starts."""
+        try:
+            return self.serial.read_text(errors="replace")
+        except FileNotFoundError:
+            return ""
 
     def ssh(
         self, command_line: str, *, stdin: bytes = b"", timeout: float = 120, check: bool = True

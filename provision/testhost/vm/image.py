@@ -10,7 +10,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from provision.guest import root
+from provision.guest import root, root_recipe
 
 from . import building, cache, disk, mirror
 from .cache import Say
@@ -56,7 +56,7 @@ def ready(recipe: Recipe, say: Say) -> Image:
     key, identity = _identity(where)
     sources, settings, carried = mirror.mirror(), mirror.apt_settings(), mirror.carried()
     system_content = (recipe.suite, sorted(recipe.packages), settings, carried, sources, _TREE_HOOK)
-    container = Path(root.root_file(GUEST_SUITE)).name
+    container = Path(root_recipe.root_file(GUEST_SUITE)).name
     laid = files(recipe, identity, "", "")
     boot = (grub_cfg(recipe, "", ""), dict(links()), SLIM_INITRAMFS, _FINISH, disk.LAYOUT, KERNEL)
     content = digest(system_content, laid, boot, container, DISK_BYTES)
@@ -144,7 +144,7 @@ def _lay_root_ready(tree: Path, folder: Path, say: Say) -> None:
     script = root.build_script(GUEST_SUITE, folder=str(folder))
     said = building.run(["sh", "-c", script], say, "the root of a container", scratch=folder)
     built = Path(said.strip().splitlines()[-1])
-    ready_at = tree / root.ROOTS.lstrip("/")
+    ready_at = tree / root_recipe.ROOTS.lstrip("/")
     ready_at.mkdir(parents=True)
     for path in (built, built.with_name(f"{built.name}.carried")):
         shutil.copyfile(path, ready_at / path.name)

@@ -15,6 +15,7 @@ import pytest
 from checks.cli import main
 
 HERE = Path(__file__).parent
+TWO_A6000 = HERE.parents[2] / "provision" / "testhost" / "records" / "two-a6000.json"
 ROWS = [line.split("\t") for line in (HERE / "INDEX.tsv").read_text().splitlines()[1:]]
 
 
@@ -44,6 +45,47 @@ def test_each_recorded_machine_gets_the_verdict_of_the_index(
     assert report["evidence"] == "replayed"
     missed = [want for want in wanted.split() if not holds(report["findings"], want)]
     assert missed == []
+
+
+@pytest.mark.parametrize(
+    ("name", "subject", "said"),
+    [
+        ("a6000_pair_not_started", "0000:01:00.0", "did not find valid ROM signature"),
+        (
+            "a6000_pair_not_started",
+            "0000:02:00.0",
+            "GPU 0000:02:00.0: RmInitAdapter failed! (0x62:0x25:1792)",
+        ),
+        ("a6000_pair_not_started_log_closed", "0000:01:00.0", "could not be read: Operation not permitted"),
+        ("container_given_the_dead_one", "0000:01:00.0", "RmInitAdapter failed!"),
+        ("gpu_without_gsp_refused", "0000:02:00.0", "not supported by open nvidia.ko because it does not"),
+    ],
+)
+def test_a_gpu_that_did_not_start_is_told_in_the_kernel_s_own_words(
+    name: str, subject: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, report = replay(HERE / f"{name}.json", ["--expect", "2"], capsys)
+    (finding,) = [
+        f for f in report["findings"] if (f["id"], f["subject"]) == ("driver.adapter_init", subject)
+    ]
+    assert said in finding["message"]
+    assert finding["cause"]
+    assert finding["fix"]
+
+
+def test_the_demonstration_s_record_is_green_replayed_and_says_that_it_is_composed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code, report = replay(TWO_A6000, ["--expect", "2"], capsys)
+    assert code == 0
+    assert (report["verdict"], report["evidence"]) == ("pass", "replayed")
+    assert report["facts"]["host"].startswith("composed")
+    assert report["facts"]["driver"] == "535.261.03"
+    assert [gpu["pci"] for gpu in report["facts"]["gpus"]] == ["0000:01:00.0", "0000:02:00.0"]
+    assert {gpu["name"] for gpu in report["facts"]["gpus"]} == {"NVIDIA RTX A6000"}
+    assert main(["gpus", "--replay", str(TWO_A6000), "--expect", "2"]) == 0
+    assert "REPLAYED (pass)" in capsys.readouterr().out
+    assert replay(TWO_A6000, ["--expect", "3"], capsys)[0] == 1
 
 
 def test_every_record_is_in_the_index() -> None:

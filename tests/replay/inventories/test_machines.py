@@ -10,6 +10,7 @@ import pytest
 from checks.bdf import Bdf
 from provision.host import view
 from provision.host.observe import observe_tree
+from provision.planner import requests
 from provision.spec import Machine
 
 TREES = sorted((Path(__file__).resolve().parent.parent / "machines").iterdir())
@@ -72,7 +73,7 @@ def test_every_command_has_an_output_and_an_exit_code(tree: Path) -> None:
 
 def test_the_planner_sees_the_machine_that_its_name_promises(tree: Path) -> None:
     machine = Machine(name="any")
-    snapshot = observe_tree(tree, view.requests(machine))
+    snapshot = observe_tree(tree, requests(machine))
     gpus = [function for function in view.pci_functions(snapshot) if function.is_gpu]
     if tree.name == "plain":
         assert gpus == []

@@ -37,18 +37,31 @@ class Row:
 _STACK = frozenset({8, 10})
 
 TABLE = (
-    Row("kpro5", "kpro5", REFUSED, ("machine.guests[0]",), _STACK, "GPUs ready, no container yet"),
+    Row("kpro5", "kpro5", REFUSED, ("machine.guests[0]",), _STACK | {5}, "GPUs ready, no container yet"),
     Row(
         "kpro5",
         "kpro5-locked",
         REFUSED,
-        ("machine.gpus[0].bdf", "machine.gpus[1].bdf", "machine.driver", "machine.guests[0]"),
-        _STACK,
-        "both GPUs on vfio-pci",
+        ("machine.driver.route", "machine.guests[0]"),
+        _STACK | {2, 3, 5},
+        "both GPUs on vfio-pci, no container yet",
     ),
-    Row("kpro6", "kpro6", PENDING, (), _STACK, "container runs, nothing of kpro in it"),
-    Row("fleet", "fleet", PENDING, (), _STACK, "one recorded host stands for all six"),
-    Row("demo", "plain", PENDING, (), _STACK | {6}, "Debian with LXC and without a GPU"),
+    Row("kpro6", "kpro6", PENDING, (), _STACK | {5}, "container runs, nothing of kpro in it"),
+    Row("fleet", "fleet", PENDING, (), _STACK | {5}, "one recorded host stands for all six"),
+    Row("demo_quick", "plain", PENDING, (), _STACK | {6}, "Debian with LXC and without a GPU"),
+    Row(
+        "demo",
+        "plain",
+        REFUSED,
+        (
+            "machine.gpus[0].bdf",
+            "machine.gpus[1].bdf",
+            "machine.gpu_count",
+            "machine.driver.route",
+        ),
+        _STACK | {5, 6, 7},
+        "the same machine: its virtual host's GPUs are not there",
+    ),
 )
 
 
@@ -56,6 +69,14 @@ TABLE = (
 def demo_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the demonstration would have made: only their being there matters to a plan."""
     monkeypatch.setenv("KPRO_DEMO_DIR", str(tmp_path))
+    (tmp_path / "id").touch()
+    state = {
+        "host": "127.0.0.1",
+        "port": 40022,
+        "key": str(tmp_path / "id"),
+        "known_hosts": str(tmp_path / "id"),
+    }
+    (tmp_path / demo.HOST_FILE).write_text(json.dumps(state))
     (machine,) = load("demo", files=False, names=False).machines
     service = machine.guests[0].services[0]
     for folder, file in (
@@ -134,8 +155,6 @@ def test_the_program_itself_ends_so_and_tells_it_in_json(row: Row, machines: Pat
             "GPUs are at 0000:42:00.0, 0000:61:00.0",
         ),
         ("gpu_count=2", "gpu_count=3", "machine.gpu_count", "says 3 NVIDIA GPUs, the machine has 2"),
-        ('version="580.159.04"', 'version="580.178.04"', "machine.driver", "580.159.04"),
-        ('flavour="open"', 'flavour="proprietary"', "machine.driver", "580.159.04 (open)"),
         (
             'source="/tank/models"',
             'source="/tank/modles"',
@@ -160,6 +179,30 @@ def test_an_inventory_that_is_not_like_the_machine_is_refused_with_the_field(
     assert refused(plans)[0] == field
     assert set(refused(plans)) <= {field, "machine.guests[0]"}
     assert seen in plans[0].refusals[0].seen
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [('version="580.159.04"', 'version="580.178.04"'), ('flavour="open"', 'flavour="proprietary"')],
+)
+def test_another_driver_than_the_loaded_one_waits_for_a_reboot_while_that_one_is_in_use(
+    repo_root: Path, machines: Path, tmp_path: Path, old: str, new: str
+) -> None:
+    changed = tmp_path / "kpro6.py"
+    changed.write_text((repo_root / "inventories" / "kpro6.py").read_text().replace(old, new))
+    tree = tmp_path / "machine"
+    subprocess.run(["cp", "-a", str(machines / "kpro6"), str(tree)], check=True)
+    _, (found,) = plan(str(changed), tree)
+    assert refused([found]) == ["machine.driver.route"]
+    (reboot,) = found.of("reboot", "kpro6")
+    assert "580.159.04 (open) is in use by process 1733 (/usr/bin/nvidia-persistenced" in reboot.text
+    assert not found.of("driver.load", "kpro6")
+    (tree / ".kpro/cmd/openers.out").write_text("")
+    modules = tree / "proc/modules"
+    modules.write_text(modules.read_text().replace("14393344 6 ", "14393344 2 "))
+    _, (found,) = plan(str(changed), tree)
+    assert not found.of("reboot", "kpro6")
+    assert found.of("driver.load", "kpro6")
 
 
 @pytest.mark.parametrize(

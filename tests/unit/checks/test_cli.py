@@ -112,7 +112,7 @@ def test_catalogue_examples_start_with_status_subject_and_their_own_id() -> None
     for identity, entry in CATALOGUE.items():
         status, subject, name = entry.example.split()[:3]
         assert status in {status.value for status in Status}
-        assert re.fullmatch(r"host|gpu\d+|engine|drafter|target|rank|pair", subject)
+        assert re.fullmatch(r"host|gpu\d+|engine|drafter|target|rank|pair|0000:01:00\.0", subject)
         assert name == identity
         assert all(entry)
 

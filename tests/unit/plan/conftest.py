@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from provision.guest import userspace
 from provision.host import view
 from provision.spec import Driver, Engine, Gpu, Guest, Machine, Model, Service
 from provision.stack.decide import FOLDERS, Shipped
 from provision.stack.desired import PYZ, UV, DesiredService, desired_service, sha256
 from provision.testhost import demo_files
+from tests.unit.plan import pile
 from tests.unit.plan.seen import Seen
 
 VERSION = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build  (builder)\n"
@@ -46,7 +48,7 @@ def machine(files: Path) -> Machine:
         name="box",
         gpus=[Gpu(bdf="42:00.0", model="RTX A6000")],
         gpu_count=1,
-        driver=Driver(version="580.159.04", flavour="open"),
+        driver=Driver(version="580.159.04", flavour="open", route="prebuilt"),
         guests=[Guest(name="llm", backend="lxc", id="c1", gpus=["42:00.0"], services=[service])],
     )
 
@@ -58,11 +60,11 @@ def desired(machine: Machine) -> DesiredService:
 
 
 @pytest.fixture
-def host() -> Seen:
+def host(machine: Machine) -> Seen:
     """A root shell on a host whose one A6000 is on the nvidia driver; no container yet."""
-    seen = Seen().tools(*view.TOOLS, *view.LXC_TOOLS)
+    seen = Seen().boots().tools(*view.TOOLS, *view.LXC_TOOLS, view.ROOT_TOOL, "apparmor_parser")
     seen.cmd("id-u", "0\n").cmd("lxc-path", "/var/lib/lxc\n").cmd("lxc-ls", "other\n")
-    seen.put("pci", "/sys/bus/pci/devices", "").gpu("0000:42:00.0")
+    seen.put("pci", "/sys/bus/pci/devices", "").gpu("0000:42:00.0").no_root_yet()
     seen.put("file", "/proc/driver/nvidia/version", VERSION)
     seen.put(
         "file",
@@ -80,7 +82,22 @@ def host() -> Seen:
     ):
         seen.put("file", path, None)
     seen.put("file", "/etc/kpro/test-host", None).put("stat", "/etc/kpro/test-host", None)
-    return seen
+    return seen.driver("580.159.04").served(machine)
+
+
+@pytest.fixture
+def piled() -> Seen:
+    """A host whose two A6000 are held for virtual machines by everything at once."""
+    seen = (
+        Seen()
+        .boots()
+        .tools(*view.TOOLS, *view.LXC_TOOLS, view.ROOT_TOOL, "apparmor_parser")
+        .cmd("id-u", "0\n")
+    )
+    seen.put("pci", "/sys/bus/pci/devices", "").put(
+        "file", "/proc/devices", "Character devices:\n"
+    ).no_root_yet()
+    return pile.piled(seen)
 
 
 @pytest.fixture
@@ -108,4 +125,5 @@ def inside(desired: DesiredService) -> Seen:
     seen.cmd("unit-tiny", "ActiveState=active\nSubState=running\nUnitFileState=enabled\nMainPID=77\n")
     seen.cmd("running-tiny", f"{desired.digest}\n")
     seen.put("file", "/proc/net/tcp", None).put("file", "/proc/net/tcp6", None)
-    return seen
+    seen.put("file", userspace.LINKER, None).put("link", userspace.PROGRAM, None)
+    return seen.cmd("nvidia-libraries", "", 1)

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from checks.snapshot import Section, Snapshot
+from provision.guest.root_recipe import root_file
+from provision.host import boot, driver_seen, nodes, reboot, view
+from provision.spec import Machine
 
-NVIDIA = "vendor=0x10de\ndevice=0x2230\nclass=0x030000\ndriver={driver}\ngroup={group}\noverride={override}\n"
+A6000, AUDIO = "0x2230", "0x1aef"
+ARCHIVES = [f"nvidia-{version}-open-6.1.0-50-amd64.tar.zst" for version in ("535.261.03", "580.159.04")]
+OPTIONAL = [request.split(":", 1)[1] for request in boot.REQUESTS if request.startswith("file:")]
 
 
 class Seen:
@@ -26,8 +31,85 @@ class Seen:
             self.put("tool", name, f"/usr/bin/{name}\n" if there else None)
         return self
 
-    def gpu(self, bdf: str, driver: str = "nvidia", group: str = "1", override: str = "(null)") -> Seen:
-        return self.put("pci", bdf, NVIDIA.format(driver=driver, group=group, override=override))
+    def gpu(
+        self, bdf: str, driver: str = "nvidia", group: str = "1", override: str = "(null)", **more: str
+    ) -> Seen:
+        """A function of the bus: an A6000 unless ``more`` says otherwise, in the words of the snapshot."""
+        device = more.get("device", A6000)
+        pairs = {
+            "vendor": "0x10de",
+            "device": device,
+            "class": "0x030000",
+            "driver_override": override,
+            "power_state": "D0",
+            "boot_vga": "0",
+            "driver": driver,
+            "group": group,
+            "config": f"de 10 {device[4:]} {device[2:4]}",
+            "bar1": "0x20000000000 0x20fffffffff 0x14220c",
+            "vfio_dev": "",
+            **{"class" if key == "pci_class" else key: value for key, value in more.items()},
+        }
+        return self.put("pci", bdf, "".join(f"{key}={value}\n" for key, value in pairs.items()))
+
+    def audio(self, bdf: str, driver: str = "snd_hda_intel", group: str = "1", **more: str) -> Seen:
+        return self.gpu(
+            bdf, driver, group, **{"device": AUDIO, "pci_class": "0x040300", "bar1": "0x0 0x0 0x0", **more}
+        )
+
+    def no_root_yet(self) -> Seen:
+        """No container's root was built on the machine."""
+        for suite in ("bookworm", "trixie"):
+            self.put("stat", root_file(suite), None)
+        return self
+
+    def kernels(self, *releases: str) -> Seen:
+        """The kernels that are installed."""
+        self.put("names", "/boot/vmlinuz-*", "".join(f"/boot/vmlinuz-{release}\n" for release in releases))
+        return self.put(
+            "names", "/lib/modules/*", "".join(f"/lib/modules/{release}\n" for release in releases)
+        )
+
+    def boots(self, kernel: str = "6.1.0-50-amd64") -> Seen:
+        """A Debian that boots by GRUB, with nouveau blacklisted and nothing else of interest."""
+        for path in OPTIONAL:
+            self.put("file", path, None)
+        self.kernels(kernel).cmd("uname-r", f"{kernel}\n")
+        self.put("file", "/proc/cmdline", f"BOOT_IMAGE=/boot/vmlinuz-{kernel} root=/dev/vda1 ro\n")
+        self.put("file", "/etc/default/grub", 'GRUB_DEFAULT=0\nGRUB_CMDLINE_LINUX_DEFAULT="quiet"\n')
+        self.put("file", "/etc/modprobe.d/nouveau.conf", "blacklist nouveau\n")
+        self.put("file", "/proc/modules", "ext4 900000 1 - Live 0x0\n")
+        self.put("file", "/sys/module/module/parameters/sig_enforce", "N\n")
+        self.put("file", "/sys/kernel/security/lockdown", None)
+        for path in (reboot.ARM, *reboot.TAKEN_BACK, nodes.UNIT, nodes.SCRIPT):
+            self.put("file", path, None)
+        self.put("link", nodes.LINK, None).cmd("device-nodes", "").tools("zstd", "dkms")
+        for path in driver_seen.RUN_MARKS:
+            self.put("stat", path, None)
+        return self.cmd("openers", "\n").cmd("kernel-log", "\n").driver(None, kernel)
+
+    def driver(self, version: str | None, kernel: str = "6.1.0-50-amd64") -> Seen:
+        """The prebuilt driver of this version is installed, or its archive lies ready on the host (None)."""
+        self.put("dir", driver_seen.PREBUILT, "".join(f"{name}\n" for name in ARCHIVES))
+        module = f"/lib/modules/{kernel}/updates/nvidia.ko"
+        found = (
+            f"{kernel}|{module}|{version}|Dual MIT/GPL|{kernel} SMP|yes\n" if version else f"{kernel}|||||\n"
+        )
+        receipt = f"{kernel}|whole|# prebuilt {version} open\n" if version else ""
+        return self.cmd("driver-modules", found).cmd("driver-packages", "").cmd("driver-receipts", receipt)
+
+    def served(self, machine: Machine) -> Seen:
+        """The boot unit of this machine is there, and the nodes of its GPUs, whose minors are known."""
+        for item in nodes.nodes_plan(machine, self.snapshot).items:
+            for edit in item.payload.files if item.kind == "nodes.unit" else ():
+                self.put("file", edit.path, edit.data)
+        lines = [
+            f"/dev/nvidia{minor} c3 {minor:x} character special file"
+            for minor in view.minors(self.snapshot).values()
+        ]
+        lines += ["/dev/nvidiactl c3 ff character special file"]
+        lines += [f"/dev/nvidia-uvm{end} 1fc {end != '':x} character special file" for end in ("", "-tools")]
+        return self.put("link", nodes.LINK, nodes.UNIT).cmd("device-nodes", "\n".join(lines))
 
     @property
     def snapshot(self) -> Snapshot:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from checks.testhost import CONTAINERS
 from provision.guest.decide import Container, container_plan
 from provision.plan import Plan, Step
 from provision.spec import Guest, Machine, Mount
@@ -98,12 +99,20 @@ def test_without_apparmor_no_profile_is_asked_for(machine: Machine, host: Seen) 
     assert "lxc.apparmor.profile = unconfined" in config_of(machine, host)
     host.put("file", "/sys/module/apparmor/parameters/enabled", "Y\n")
     assert "lxc.apparmor.profile = generated" in config_of(machine, host)
+    host.tools("apparmor_parser", there=False)
+    assert "lxc.apparmor.profile = unconfined" in config_of(machine, host)
 
 
 def test_the_mark_of_a_test_host_goes_into_its_guests_and_no_other(machine: Machine, host: Seen) -> None:
     assert "test-host" not in config_of(machine, host)
     host.put("stat", "/etc/kpro/test-host", "444 0 0 52 regular file\n")
     host.put("file", "/etc/kpro/test-host", "kpro-test-host 6f1d7a52-8a3c-4b5e-9f20-0d2f8f3b1c11\n")
+    host.cmd("hypervisor", "")
+    for path in (*CONTAINERS, "/sys/class/dmi/id/sys_vendor"):
+        host.put("file", path, None)
+    host.put("file", "/sys/class/dmi/id/product_name", "Standard PC (Q35 + ICH9, 2009)\n")
+    assert "test-host" not in config_of(machine, host), "a mark copied to another virtual machine"
+    host.put("file", "/sys/class/dmi/id/product_name", "kpro-test-host\n")
     assert "/etc/kpro/test-host etc/kpro/test-host none bind,ro" in config_of(machine, host)
 
 

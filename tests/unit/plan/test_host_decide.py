@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from provision.guest.root_recipe import root_file
 from provision.host import view
 from provision.host.decide import host_plan
 from provision.plan import Plan
@@ -15,6 +16,10 @@ NO_GPU = "machine.gpus[0].bdf"
 
 def refused(plan: Plan) -> dict[str, str]:
     return {refusal.where: refusal.seen for refusal in plan.refusals}
+
+
+def watched(machine: Machine) -> Machine:
+    return machine.model_copy(update={"managed": False})
 
 
 def test_a_host_as_the_inventory_says_it_is_passes(machine: Machine, host: Seen) -> None:
@@ -43,11 +48,8 @@ def test_a_count_that_differs_is_refused(machine: Machine, host: Seen) -> None:
 
 
 def test_an_audio_function_or_nvswitch_is_no_gpu(machine: Machine, host: Seen) -> None:
-    host.put(
-        "pci", "0000:42:00.1", "vendor=0x10de\ndevice=0x1aef\nclass=0x040300\ndriver=\ngroup=1\noverride=\n"
-    )
-    host.put(
-        "pci", "0000:83:00.0", "vendor=0x10de\ndevice=0x22a3\nclass=0x068000\ndriver=\ngroup=2\noverride=\n"
+    host.audio("0000:42:00.1").gpu(
+        "0000:83:00.0", device="0x22a3", pci_class="0x068000", driver="", group="2"
     )
     assert host_plan(machine, host.snapshot).refusals == ()
 
@@ -62,8 +64,10 @@ def test_another_model_at_the_address_is_refused(machine: Machine, host: Seen) -
 
 
 @pytest.mark.parametrize("driver", ["vfio-pci", "nouveau", ""])
-def test_a_gpu_on_another_driver_is_refused_and_left_alone(machine: Machine, host: Seen, driver: str) -> None:
-    plan = host_plan(machine, host.gpu("0000:42:00.0", driver=driver).snapshot)
+def test_on_a_machine_that_is_not_managed_a_gpu_on_another_driver_is_refused_and_left_alone(
+    machine: Machine, host: Seen, driver: str
+) -> None:
+    plan = host_plan(watched(machine), host.gpu("0000:42:00.0", driver=driver).snapshot)
     assert (driver or "no driver") in refused(plan)[NO_GPU]
     assert plan.items == ()
 
@@ -80,11 +84,11 @@ def test_a_gpu_on_another_driver_is_refused_and_left_alone(machine: Machine, hos
         ("NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.78  Sun\n", "550.78 (proprietary)"),
     ],
 )
-def test_another_driver_than_pinned_is_refused(
+def test_on_a_machine_that_is_not_managed_another_driver_than_pinned_is_refused(
     machine: Machine, host: Seen, text: str | None, seen: str
 ) -> None:
     host.put("file", "/proc/driver/nvidia/version", text)
-    assert seen in refused(host_plan(machine, host.snapshot))["machine.driver"]
+    assert seen in refused(host_plan(watched(machine), host.snapshot))["machine.driver"]
 
 
 def test_all_reasons_come_at_once(machine: Machine, host: Seen) -> None:
@@ -92,7 +96,7 @@ def test_all_reasons_come_at_once(machine: Machine, host: Seen) -> None:
         "file", "/proc/driver/nvidia/version", None
     )
     host.tools("mmdebstrap", there=False)
-    assert len(host_plan(machine, host.snapshot).refusals) == 4
+    assert len(host_plan(watched(machine), host.snapshot).refusals) == 4
 
 
 def test_a_missing_tool_is_named_with_the_command_that_brings_it(machine: Machine, host: Seen) -> None:
@@ -100,6 +104,13 @@ def test_a_missing_tool_is_named_with_the_command_that_brings_it(machine: Machin
     (refusal,) = host_plan(machine, host.snapshot).refusals
     assert "lxc-attach" in refusal.seen
     assert refusal.next_step == "apt-get install lxc mmdebstrap"
+
+
+def test_what_builds_roots_is_not_needed_where_the_root_is(machine: Machine, host: Seen) -> None:
+    host.tools("mmdebstrap", there=False)
+    assert host_plan(machine, host.snapshot).refusals
+    host.put("stat", root_file(machine.guests[0].suite), "600 0 0 247139840 regular file\n")
+    assert not host_plan(machine, host.snapshot).refusals
 
 
 def test_what_cannot_be_looked_at_is_refused_not_taken_for_absent(machine: Machine, host: Seen) -> None:
@@ -140,20 +151,3 @@ def test_only_listening_sockets_count(host: Seen) -> None:
     )
     host.put("file", "/proc/net/tcp6", head + "   0: 00000000000000000000000000000000:0016 0:0000 0A\n")
     assert view.listeners(host.snapshot) == {8080, 22}
-
-
-@pytest.mark.parametrize(
-    ("status", "text", "is_one"),
-    [
-        ("444 0 0 50 regular file", "kpro-test-host 6f1d7a52-8a3c-4b5e-9f20-0d2f8f3b1c11\n", True),
-        ("644 0 0 50 regular file", "kpro-test-host 6f1d7a52-8a3c-4b5e-9f20-0d2f8f3b1c11\n", False),
-        ("444 1000 0 50 regular file", "kpro-test-host 6f1d7a52-8a3c-4b5e-9f20-0d2f8f3b1c11\n", False),
-        ("444 0 0 50 regular file", "test\n", False),
-        (None, None, False),
-    ],
-)
-def test_only_a_well_made_mark_makes_a_test_host(
-    host: Seen, status: str | None, text: str | None, is_one: bool
-) -> None:
-    host.put("stat", "/etc/kpro/test-host", status).put("file", "/etc/kpro/test-host", text)
-    assert view.is_test_host(host.snapshot) is is_one

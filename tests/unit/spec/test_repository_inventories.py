@@ -3,22 +3,39 @@
 from __future__ import annotations
 
 import ast
+import json
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from provision.data import demo
-from provision.inventory import Inventory, load
+from provision.inventory import Inventory, InventoryRefused, load
 from provision.spec import Machine
 
-NAMES = ("demo", "fleet", "kpro5", "kpro6")
+NAMES = ("demo", "demo_quick", "fleet", "kpro5", "kpro6")
+
+
+def virtual_host(folder: Path, **change: Any) -> Path:
+    """A demonstration's folder while its virtual host is up; ``change`` spoils what the file says."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "id").touch()
+    (folder / "known_hosts").touch()
+    state = {"host": "127.0.0.1", "port": 40022, "pid": os.getpid()}
+    state |= {name: str(folder / file) for name, file in (("key", "id"), ("known_hosts", "known_hosts"))}
+    (folder / demo.HOST_FILE).write_text(json.dumps(state | change))
+    return folder
 
 
 @pytest.fixture(scope="module")
-def loaded(repo_root: Path) -> dict[str, Inventory]:
-    return {
-        name: load(str(repo_root / "inventories" / f"{name}.py"), files=False, names=False) for name in NAMES
-    }
+def loaded(repo_root: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Inventory]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KPRO_DEMO_DIR", str(virtual_host(tmp_path_factory.mktemp("demo"))))
+        return {
+            name: load(str(repo_root / "inventories" / f"{name}.py"), files=False, names=False)
+            for name in NAMES
+        }
 
 
 def test_every_inventory_file_is_under_test(repo_root: Path) -> None:
@@ -75,8 +92,75 @@ def _without_names(machine: Machine) -> str:
     return machine.model_copy(update={"name": "x", "ssh": None, "guests": (guest,)}).model_dump_json()
 
 
-def test_the_demo_needs_no_gpu_and_touches_no_driver(loaded: dict[str, Inventory]) -> None:
+def test_the_demo_locks_two_gpus_and_takes_them_from_there_to_a_service(
+    loaded: dict[str, Inventory],
+) -> None:
     (machine,) = loaded["demo"].machines
+    assert machine.ssh is not None
+    assert (machine.ssh.host, machine.ssh.port, machine.ssh.user) == ("127.0.0.1", 40022, "root")
+    assert machine.ssh.key is not None
+    assert machine.ssh.key.endswith("/id")
+    assert machine.ssh.known_hosts is not None
+    assert (machine.managed, machine.reboot, machine.gpu_count) == (True, "allowed", 2)
+    assert [(gpu.bdf, gpu.model) for gpu in machine.gpus] == [
+        ("0000:01:00.0", "RTX A6000"),
+        ("0000:02:00.0", "RTX A6000"),
+    ]
+    assert machine.driver is not None
+    assert (machine.driver.version, machine.driver.flavour, machine.driver.route) == (
+        "535.261.03",
+        "open",
+        "prebuilt",
+    )
+    (guest,) = machine.guests
+    assert guest.gpus == tuple(gpu.bdf for gpu in machine.gpus)
+    assert (guest.backend, guest.userspace) == ("lxc", "bind")
+    assert guest.services[0].replay == demo.record()
+    assert demo.record().is_file()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (None, "none is up"),
+        ({"pid": 2**22 + 1}, "it ended"),
+        ({"port": "22"}, "port must be a number"),
+        ({"port": 0}, "port must be a number"),
+        ({"key": "/nowhere/id"}, "key /nowhere/id is not there"),
+        ({"known_hosts": ""}, "known_hosts must be a text"),
+        ({"pid": True}, "pid must be a process number"),
+    ],
+)
+def test_without_a_virtual_host_the_demo_says_what_to_do(
+    change: dict[str, Any] | None,
+    said: str,
+    repo_root: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("KPRO_DEMO_DIR", str(tmp_path))
+    if change is not None:
+        virtual_host(tmp_path, **change)
+    with pytest.raises(InventoryRefused) as refused:
+        load(str(repo_root / "inventories" / "demo.py"), files=False, names=False)
+    (reason,) = refused.value.reasons
+    assert said in reason
+    assert "provision demo --keep" in reason
+    assert "demo_quick.py" in reason
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "\u0000"])
+def test_a_spoilt_file_of_the_virtual_host_is_no_traceback(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KPRO_DEMO_DIR", str(tmp_path))
+    (tmp_path / demo.HOST_FILE).write_text(text)
+    with pytest.raises(demo.NoVirtualHost, match="Remove it"):
+        demo.host()
+
+
+def test_the_quick_demo_needs_no_gpu_and_touches_no_driver(loaded: dict[str, Inventory]) -> None:
+    (machine,) = loaded["demo_quick"].machines
     assert machine.host_name == "@local"
     assert not machine.managed
     assert machine.gpus == ()
@@ -95,7 +179,7 @@ def test_the_demo_needs_no_gpu_and_touches_no_driver(loaded: dict[str, Inventory
 def test_the_demo_s_files_lie_where_it_is_told(
     repo_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = str(repo_root / "inventories" / "demo.py")
+    path = str(repo_root / "inventories" / "demo_quick.py")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("KPRO_DEMO_DIR", raising=False)
 
@@ -126,9 +210,9 @@ def _shape(text: str) -> list[str]:
 def test_demo_and_the_real_machines_differ_in_data_only(repo_root: Path) -> None:
     shapes = {
         name: _shape((repo_root / "inventories" / f"{name}.py").read_text())
-        for name in ("demo", "kpro5", "kpro6")
+        for name in ("demo", "demo_quick", "kpro5", "kpro6")
     }
-    assert shapes["demo"] == shapes["kpro5"] == shapes["kpro6"]
+    assert shapes["demo"] == shapes["demo_quick"] == shapes["kpro5"] == shapes["kpro6"]
     assert shapes["demo"] == [
         "Expr [] ",
         "Assign ['machine'] Machine",

@@ -1,0 +1,194 @@
+"""The kernel log, as far as it speaks of NVIDIA's driver: read, kept in a record, and asked about one GPU.
+
+``look`` observes; everything else is pure. The log is read by klogctl, else from /dev/kmsg: a container may
+have the one or the other.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from checks.bdf import Bdf
+from checks.data.kernel_lines import KERNEL_LINES, KernelLine
+from checks.record import Section
+
+KIND, PATH = "log", "kernel"
+LINES_KEPT = 500
+_READ_ALL, _SIZE = 3, 10  # syslog(2)
+_BUFFER_LIMIT = 16 << 20
+_OURS = re.compile(r"NVRM|nvidia|D3cold", re.IGNORECASE)
+_LEVEL = re.compile(r"^<\d+>")
+_TIME = re.compile(r"^\[\s*\d+\.\d+\]\s*")
+_SECRET = (
+    (re.compile(r"(serial(?: number)?\s*[:=]\s*)\S+", re.IGNORECASE), r"\1removed"),
+    (re.compile(r"\bGPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), "GPU-removed"),
+)
+_ADDRESS = re.compile(r"\b([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2})(?:\.([0-7]))?\b", re.IGNORECASE)
+_BROKEN = re.compile(r"NVRM: The NVIDIA GPU .*\(PCI ID: [0-9a-f:]+\)$", re.IGNORECASE)
+_LAST_WORD = re.compile(r"rm_init_adapter failed")
+
+
+def look(read: Callable[[], str] | None = None) -> Section:
+    """The lines about NVIDIA's driver, without serial numbers. Never raises: what cannot be read says why."""
+    try:
+        text = (read or _read)()
+    except OSError as error:
+        return Section(KIND, PATH, None, error.strerror or str(error))
+    kept = [_LEVEL.sub("", line) for line in text.splitlines() if _OURS.search(line)][-LINES_KEPT:]
+    for pattern, instead in _SECRET:
+        kept = [pattern.sub(instead, line) for line in kept]
+    return Section(KIND, PATH, "".join(f"{line[:500]}\n" for line in kept).encode())
+
+
+def _read() -> str:
+    try:
+        return _klogctl()
+    except OSError as error:
+        try:
+            return _kmsg()
+        except OSError:
+            raise error from None
+
+
+def _klogctl() -> str:
+    try:
+        call = ctypes.CDLL(None, use_errno=True).klogctl
+    except (AttributeError, OSError):
+        raise OSError(None, "this C library has no klogctl") from None
+
+    def ask(action: int, buffer: object, size: int) -> int:
+        done = int(call(action, buffer, size))
+        if done < 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+        return done
+
+    size = min(max(ask(_SIZE, None, 0), 1 << 16), _BUFFER_LIMIT)
+    buffer = ctypes.create_string_buffer(size)
+    filled = ask(_READ_ALL, buffer, size)  # before the copy that .raw makes
+    return buffer.raw[:filled].decode(errors="replace")
+
+
+def _kmsg() -> str:
+    """Every message now in the ring, in the form of dmesg. Each read gives one."""
+    handle = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    found: list[str] = []
+    try:
+        for _ in range(1 << 18):
+            try:
+                message = os.read(handle, 8192).decode(errors="replace")
+            except BlockingIOError:
+                break
+            except BrokenPipeError:
+                continue  # overwritten before it was read
+            head, _, text = message.partition(";")
+            micro = head.split(",")[2:3] or ["0"]
+            found.append(f"[{int(micro[0]) / 1e6:12.6f}] {text.splitlines()[0] if text else ''}")
+    finally:
+        os.close(handle)
+    return "\n".join(found)
+
+
+@dataclass(frozen=True)
+class Story:
+    """Why a GPU does not start: the row that explains it, and the kernel's own lines (one or two)."""
+
+    row: KernelLine
+    lines: tuple[str, ...]
+
+    @property
+    def quoted(self) -> str:
+        return " / ".join(f'"{line}"' for line in self.lines)
+
+
+@dataclass(frozen=True)
+class KernelLog:
+    """``lines`` without times, broken ones joined. ``error``: why it could not be read. Both empty: not in
+    the evidence, or nothing was said."""
+
+    lines: tuple[str, ...] = ()
+    error: str | None = None
+
+    def about(self, bdf: Bdf) -> Story | None:
+        """The last thing that went wrong with this GPU.
+
+        The driver says much of it without an address, just before the line that has one; so lines are taken in
+        bursts, each of which belongs to the GPU that it names.
+        """
+        for burst in reversed(list(_bursts(self.lines))):
+            if _of(burst) == bdf and (story := _story(burst)) is not None:
+                return story
+        return None
+
+
+def parse(section: Section | None) -> KernelLog:
+    if section is None:
+        return KernelLog(error="it is not in the evidence")
+    if section.data is None:
+        return KernelLog(error=section.error or "there is none")
+    lines = (
+        _TIME.sub("", line).rstrip() for line in section.data.decode(errors="replace").splitlines() if line
+    )
+    return KernelLog(tuple(_joined(lines)))
+
+
+def _joined(lines: Iterator[str]) -> Iterator[str]:
+    """The driver breaks a long message over several lines; it is one again here, up to its full stop."""
+    whole, parts = "", 0
+    for line in lines:
+        if whole and parts < 5 and line.lstrip().startswith("NVRM: ") and not _ADDRESS.search(line):
+            whole, parts = f"{whole} {line.lstrip().removeprefix('NVRM: ').strip()}", parts + 1
+            if whole.endswith("."):
+                yield whole
+                whole = ""
+            continue
+        if whole:
+            yield whole
+            whole = ""
+        if _BROKEN.search(line):
+            whole, parts = line, 0
+        else:
+            yield line
+    if whole:
+        yield whole
+
+
+def _addressed(line: str) -> Bdf | None:
+    found = _ADDRESS.search(line)
+    try:
+        return Bdf.parse(f"{found[1]}.{found[2] or 0}") if found else None
+    except ValueError:
+        return None
+
+
+def _bursts(lines: Sequence[str]) -> Iterator[list[str]]:
+    burst: list[str] = []
+    owner: Bdf | None = None
+    for line in lines:
+        here = _addressed(line)
+        if owner is not None and here is not None and here != owner:
+            yield burst
+            burst, owner = [], None
+        burst.append(line)
+        owner = owner or here
+        if _LAST_WORD.search(line):
+            yield burst
+            burst, owner = [], None
+    yield burst
+
+
+def _of(burst: Sequence[str]) -> Bdf | None:
+    return next(filter(None, map(_addressed, burst)), None)
+
+
+def _story(burst: Sequence[str]) -> Story | None:
+    for row in KERNEL_LINES:
+        telling = next((line for line in reversed(burst) if re.search(row.pattern, line)), None)
+        if telling is not None:
+            end = next((line for line in reversed(burst) if "RmInitAdapter failed!" in line), telling)
+            return Story(row, tuple(dict.fromkeys((telling, end))))
+    return None

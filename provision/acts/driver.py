@@ -1,0 +1,16 @@
+"""Acts of step 3: the pinned driver is put in place. Nothing is loaded here."""
+
+from __future__ import annotations
+
+from pyinfra.api.host import Host
+
+from provision.acts import driver_debian, driver_prebuilt
+from provision.acts.voice import Voice
+from provision.host.driver import Install
+
+_ROUTES = {"prebuilt": driver_prebuilt.install, "debian": driver_debian.install}
+
+
+def install(host: Host, wanted: Install, say: Voice) -> None:
+    """Whole, or as it was; what a power cut left is repaired by the next run. Raises ActFailed."""
+    _ROUTES[wanted.route](host, wanted, say)

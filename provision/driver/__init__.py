@@ -1,0 +1,1 @@
+"""Drivers compiled once and installed everywhere: the archive, the build, and what the controller keeps."""

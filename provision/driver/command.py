@@ -1,0 +1,77 @@
+"""The command ``provision build-driver``: judges what was asked for, then builds, or says why not."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import cast
+
+from provision.data import drivers
+from provision.data.driver_packages import Flavour
+from provision.driver import build, cache
+from provision.driver.archive import Prebuilt
+from provision.driver.process import Failed
+from provision.run.errors import EXIT_DONE, EXIT_USAGE
+
+EXIT_INTERRUPTED = 130
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)  # noqa: T201
+
+
+def run(
+    version: str,
+    kernel: str,
+    flavour: str,
+    suite: str,
+    key: Path | None,
+    certificate: Path | None,
+    output: Path | None,
+) -> int:
+    """Returns the exit code; the archive's path goes to standard output."""
+    wrong = _wrong(version, kernel, flavour, key, certificate, output)
+    if wrong:
+        say("\n".join(f"error: {line}" for line in wrong))
+        return EXIT_USAGE
+    prebuilt = Prebuilt(version, flavour, kernel)
+    signing = build.Signing(key, certificate) if key and certificate else None
+    request = build.Request(
+        prebuilt, cast(Flavour, flavour), suite, output or cache.path_of(prebuilt), signing
+    )
+    started = time.monotonic()
+    try:
+        path = build.build(request, say)
+    except Failed as error:
+        say(f"error: {error}\nnothing was written ({time.monotonic() - started:.0f} s)")
+        return error.code
+    except OSError as error:
+        say(f"error: {error}\nnothing was written")
+        return 1
+    except KeyboardInterrupt:
+        say("interrupted: nothing was written, nothing is left behind")
+        return EXIT_INTERRUPTED
+    print(path)  # noqa: T201
+    return EXIT_DONE
+
+
+def _wrong(
+    version: str, kernel: str, flavour: str, key: Path | None, certificate: Path | None, output: Path | None
+) -> list[str]:
+    wrong = []
+    unknown = drivers.wrong(version)
+    if unknown:
+        wrong.append(f"--driver: {unknown}")
+    elif Prebuilt.parse(Prebuilt(version, flavour, kernel).name) is None:
+        wrong.append(
+            f"--kernel: {kernel!r} has not the form of a kernel release, like '6.1.0-50-amd64' (uname -r)"
+        )
+    if (key is None) != (certificate is None):
+        wrong.append("--sign-key and --sign-cert go together: a signature needs both")
+    for name, path in (("--sign-key", key), ("--sign-cert", certificate)):
+        if path is not None and not path.is_file():
+            wrong.append(f"{name}: {path} is no file")
+    if output is not None and output.is_dir():
+        wrong.append(f"--output: {output} is a folder; give the file's name")
+    return wrong

@@ -1,0 +1,237 @@
+"""Step 3, the install: is the pinned driver in place for the kernel that runs and the one that will boot. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from checks.snapshot import CouldNotLook, Snapshot
+from provision.data import driver_packages, drivers
+from provision.driver.archive import Prebuilt
+from provision.host import apt_asked, driver_seen, view
+from provision.host.driver_foreign import foreign
+from provision.host.driver_seen import ModuleFile
+from provision.host.flavour import flavour_refusals
+from provision.plan import Item, Plan, Refusal, Step
+from provision.spec import Driver, Machine
+
+WHERE = "machine.driver"
+
+
+@dataclass(frozen=True)
+class Install:
+    """The driver to put in place for the ``kernels`` that lack it; ``archives`` (route prebuilt) are one for each of
+    them; ``signed``: the kernel takes no module without a signature."""
+
+    route: str
+    version: str
+    flavour: str
+    kernels: tuple[str, ...]
+    archives: tuple[Prebuilt, ...] = ()
+    signed: bool = False
+
+
+@dataclass(frozen=True)
+class _Case:
+    """What the judges of one machine share."""
+
+    machine: Machine
+    driver: Driver
+    snapshot: Snapshot
+    held: Sequence[Prebuilt]
+    kernels: tuple[str, ...]
+    modules: tuple[ModuleFile, ...]
+    packages: dict[str, str]
+
+    @property
+    def pin(self) -> str:
+        return f"{self.driver.version} {self.driver.flavour}"
+
+
+def requests(machine: Machine) -> list[str]:
+    """What the snapshot has to look at for this machine's driver."""
+    if machine.driver is None or not machine.managed:
+        return []
+    wanted = driver_seen.requests()
+    if machine.driver.route == "debian":
+        wanted += apt_asked.requests(machine.driver.version, machine.driver.flavour)
+    return wanted
+
+
+def driver_plan(machine: Machine, snapshot: Snapshot, held: Sequence[Prebuilt] = ()) -> Plan:
+    """``driver.install`` where the pin is not in place, or every reason why it cannot be. ``held`` are the prebuilt
+    archives of the controller."""
+    driver = machine.driver
+    if driver is None or not machine.managed:
+        return Plan(machine.name)
+    refusals: list[Refusal] = []
+    missing: tuple[str, ...] = ()
+    case: _Case | None = None
+    try:
+        wrong = drivers.wrong(driver.version)
+        if wrong:
+            refusals.append(
+                Refusal(f"{WHERE}.version", wrong, "what is not known cannot be trusted", "correct the pin")
+            )
+        else:
+            refusals += flavour_refusals(machine, view.pci_functions(snapshot) if machine.gpus else ())
+        case = _Case(
+            machine,
+            driver,
+            snapshot,
+            held,
+            driver_seen.kernels(snapshot),
+            driver_seen.modules(snapshot),
+            driver_seen.packages(snapshot),
+        )
+        missing = tuple(kernel for kernel in case.kernels if not _in_place(case, kernel))
+        if missing and driver.route not in _ROUTES:
+            refusals.append(
+                Refusal(
+                    f"{WHERE}.route",
+                    f"route {driver.route!r} is not one that kpro installs by, and {case.pin} is not in place for "
+                    + ", ".join(missing),
+                    "the driver would not be put in place",
+                    f"use one of {', '.join(sorted(_ROUTES))}, or install it yourself",
+                )
+            )
+        elif missing and not refusals:
+            refusals += foreign(driver.route, snapshot, case.modules, case.packages) + _ROUTES[driver.route](
+                case, missing
+            )
+    except CouldNotLook as error:
+        refusals.append(
+            Refusal(
+                f"machine {machine.name}",
+                str(error),
+                "a driver that could not be looked at is never taken for absent",
+                "make it readable for the user that kpro connects as, then run again",
+            )
+        )
+    if case is None or refusals:
+        return Plan(machine.name, (), tuple(refusals))
+    if not missing:
+        note = f"driver {case.pin} is in place for {', '.join(case.kernels)} (route {driver.route})"
+        return Plan(machine.name, notes=(note,))
+    return Plan(machine.name, (_item(case, missing),))
+
+
+def _item(case: _Case, missing: tuple[str, ...]) -> Item:
+    driver = case.driver
+    archives: tuple[Prebuilt, ...] = ()
+    if driver.route == "prebuilt":
+        archives = tuple(Prebuilt(driver.version, driver.flavour, kernel) for kernel in missing)
+    return Item(
+        Step.DRIVER,
+        "driver.install",
+        case.machine.host_name,
+        case.pin,
+        f"install driver {driver.version} ({driver.flavour}, route {driver.route}) for kernel {', '.join(missing)}",
+        Install(
+            driver.route,
+            driver.version,
+            driver.flavour,
+            missing,
+            archives,
+            driver_seen.must_be_signed(case.snapshot),
+        ),
+    )
+
+
+def _in_place(case: _Case, kernel: str) -> bool:
+    """Would modprobe find the pinned module for this kernel, put there by the pinned route, and is the rest whole?"""
+    driver = case.driver
+    found = [module for module in case.modules if module.kernel == kernel]
+    if not found or any(
+        (module.version, module.flavour, module.indexed) != (driver.version, driver.flavour, True)
+        or _release(module) != kernel
+        for module in found
+    ):
+        return False
+    if driver.route not in _ROUTES:
+        # Put there by the operator: the modules are what can be judged.
+        return True
+    if driver.route == "prebuilt":
+        return any(
+            receipt.whole
+            and (receipt.kernel, receipt.route, receipt.version, receipt.flavour)
+            == (kernel, "prebuilt", driver.version, driver.flavour)
+            for receipt in driver_seen.receipts(case.snapshot)
+        )
+    return all(
+        driver_packages.upstream(case.packages.get(part.package, "-")) == driver.version
+        for part in driver_packages.parts(driver.flavour)
+        if part.needed and part.exact
+    )
+
+
+def _release(module: ModuleFile) -> str:
+    return module.vermagic.split()[0] if module.vermagic else ""
+
+
+def _does_not_build(case: _Case, kernels: Sequence[str]) -> list[Refusal]:
+    rows = [(kernel, driver_packages.known_failure(case.driver.version, kernel)) for kernel in kernels]
+    return [
+        Refusal(
+            f"{WHERE}.version",
+            f"driver {case.driver.version} does not compile on kernel {kernel}: {row.why} ({row.source})",
+            "the kernel would boot without a driver",
+            f"use {row.instead}",
+        )
+        for kernel, row in rows
+        if row
+    ]
+
+
+def _prebuilt(case: _Case, missing: Sequence[str]) -> list[Refusal]:
+    there = {*case.held, *driver_seen.archives(case.snapshot)}
+    refusals = []
+    if not case.snapshot.has_tool("zstd"):
+        refusals.append(
+            Refusal(
+                f"machine {case.machine.name}",
+                "the program zstd is not there",
+                "a prebuilt driver is a zstd archive",
+                "apt-get install zstd",
+            )
+        )
+    for kernel in missing:
+        if Prebuilt(case.driver.version, case.driver.flavour, kernel) in there:
+            continue
+        known = _does_not_build(case, (kernel,))
+        refusals += known or [
+            Refusal(
+                f"{WHERE}.route",
+                f"there is no prebuilt driver {case.pin} for kernel {kernel}",
+                "this route compiles nothing on the machine",
+                f"provision build-driver --driver {case.driver.version} --kernel {kernel} "
+                f"--flavour {case.driver.flavour}{_suite(case.snapshot)}",
+            )
+        ]
+    return refusals
+
+
+def _suite(snapshot: Snapshot) -> str:
+    name = codename(snapshot)
+    return f" --suite {name}" if name in {row.suite for row in drivers.DEBIAN} else ""
+
+
+def codename(snapshot: Snapshot) -> str:
+    """VERSION_CODENAME of /etc/os-release (os-release(5))."""
+    for line in (snapshot.text("/etc/os-release") or "").splitlines():
+        if line.startswith("VERSION_CODENAME="):
+            return line.partition("=")[2].strip().strip("\"'")
+    return ""
+
+
+def _debian(case: _Case, missing: Sequence[str]) -> list[Refusal]:
+    refusals = _does_not_build(case, missing)
+    refusals += apt_asked.refusals(case.snapshot, case.driver.version)
+    return refusals
+
+
+_ROUTES: dict[str, Callable[[_Case, Sequence[str]], list[Refusal]]] = {
+    "debian": _debian,
+    "prebuilt": _prebuilt,
+}
+"""The routes that kpro installs by: each says what speaks against an install for the kernels that lack the driver."""

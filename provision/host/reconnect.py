@@ -1,0 +1,45 @@
+"""A machine that goes away and comes back: its connection is dropped and made again, for it and all its guests."""
+
+from __future__ import annotations
+
+import contextlib
+
+from pyinfra.api.exceptions import ConnectError
+from pyinfra.api.host import Host
+from pyinfra.connectors.ssh import SSHConnector
+
+from provision.host import transport
+
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
+"""Random for each boot of the kernel (proc_sys_kernel(5)): uptimes can be compared wrongly, this cannot."""
+
+
+def boot_id(host: Host, timeout: float = 20) -> str:
+    """Raises OSError (TransportError) when the machine does not answer or has none."""
+    done = transport.run(host, f"cat {BOOT_ID}", timeout=timeout)
+    if not done.ok or not done.text.strip():
+        raise transport.TransportError(f"{host.name}: {BOOT_ID} cannot be read: {done.error_text}")
+    return done.text.strip()
+
+
+def drop(host: Host) -> None:
+    """Ends the connection on this side, whatever became of the other (pyinfra's disconnect leaves it open)."""
+    client = host.connector.client if isinstance(host.connector, SSHConnector) else None
+    with contextlib.suppress(OSError, EOFError):
+        if client is not None:
+            client.close()
+    host.disconnect()
+
+
+def connect(host: Host) -> str | None:
+    """One attempt; None when it is connected, else why not.
+
+    Guests' connectors keep nothing of a connection: they go through the new one without being told.
+    """
+    try:
+        host.connect(show_errors=False, raise_exceptions=True)
+    except ConnectError as error:
+        # Paramiko gives up waiting and leaves its thread with the half-open connection.
+        drop(host)
+        return str(error)
+    return None

@@ -1,0 +1,152 @@
+"""Steps 2 and 3 as far as the state goes: files, initramfs, switches, the load, and reasons to reboot. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from checks.snapshot import CouldNotLook, Snapshot
+from provision.host import boot, view
+from provision.host.moves import Edits, Load, Reason, Regenerate, Switch
+from provision.host.release import configuration, refusals
+from provision.host.release.reasons import ROWS, Look
+from provision.host.release.state import Hands, hands, moves
+from provision.host.view import PciFunction
+from provision.plan import Item, Plan, Step
+from provision.spec import Machine
+
+Loader = Literal["grub", "proxmox-boot-tool"] | None
+
+
+def metal_plan(machine: Machine, snapshot: Snapshot) -> tuple[Plan, tuple[Reason, ...]]:
+    """What steps 2 and 3 have to do, or why nothing is touched; and why it takes a reboot, if it does.
+    Raises CouldNotLook."""
+    if not machine.gpus:
+        return Plan(machine.name), ()
+    seen = hands(machine, snapshot)
+    if not seen.gpus:
+        return Plan(machine.name), ()
+    look = _look(machine, snapshot)
+    if look.driver is None and any(gpu.driver == "nvidia" for gpu in seen.gpus):
+        raise CouldNotLook("a GPU is bound to nvidia, and /proc/driver/nvidia/version is not there")
+    why_not = refusals.all_of(snapshot, seen, look)
+    items = _files(machine, snapshot, seen)
+    waiting = [gpu for gpu in seen.gpus if _to_do(machine, look, seen, gpu)]
+    reasons = _reasons(look, waiting)
+    if not reasons:
+        items += [item for gpu in seen.gpus for item in _switch(machine, seen, gpu)]
+        items += _load(machine, look, seen)
+    return Plan(machine.name, tuple(items), tuple(why_not), tuple(_notes(snapshot, seen))), reasons
+
+
+def _look(machine: Machine, snapshot: Snapshot) -> Look:
+    pinned = (machine.driver.version, machine.driver.flavour) if machine.driver else None
+    return Look(
+        snapshot.text("/proc/cmdline") or "",
+        boot.running_kernel(snapshot),
+        boot.module_trees(snapshot),
+        boot.modules(snapshot),
+        boot.openers(snapshot),
+        snapshot.text("/proc/fb") or "",
+        boot.kernel_log(snapshot),
+        view.driver(snapshot),
+        pinned,
+    )
+
+
+def _files(machine: Machine, snapshot: Snapshot, seen: Hands) -> list[Item]:
+    edits = configuration.edits(snapshot, seen.places, seen.target, seen.kept)
+    items = []
+    if edits:
+        paths = ", ".join(edit.path for edit in edits)
+        text = f"release the GPUs in the boot configuration: {paths}"
+        items.append(
+            _item(machine, Step.RELEASE, "release.files", "boot configuration", text, Edits(tuple(edits)))
+        )
+    pending = snapshot.file(boot.REGENERATE) is not None
+    if edits or pending:
+        kernels = boot.kernels(snapshot)
+        if not kernels:
+            raise CouldNotLook(
+                "/boot has no kernel with modules in /lib/modules, whose initramfs is to be made anew"
+            )
+        loader = _loader(snapshot, pending, [edit.path for edit in edits])
+        text = f"make the initramfs of {', '.join(kernels)} anew" + (f" and run {loader}" if loader else "")
+        move = Regenerate(kernels, loader)
+        items.append(
+            _item(machine, Step.RELEASE, "release.regenerate", "initramfs and boot loader", text, move)
+        )
+    return items
+
+
+def _loader(snapshot: Snapshot, pending: bool, paths: Sequence[str]) -> Loader:
+    """What writes the boot loader's configuration: needed when a command line changed, and on Proxmox always, because
+    proxmox-boot-tool copies kernels and initramfs to its partitions."""
+    if snapshot.file(boot.PROXMOX_LOADERS) is not None:
+        return "proxmox-boot-tool"
+    grub = snapshot.file("/etc/default/grub") is not None
+    return "grub" if grub and (pending or any(path.startswith("/etc/default/") for path in paths)) else None
+
+
+def _to_do(machine: Machine, look: Look, seen: Hands, gpu: PciFunction) -> bool:
+    """Is there anything to switch, bind or load for this GPU?"""
+    wrong_driver = machine.driver is not None and (gpu.driver != "nvidia" or look.driver != look.pinned)
+    return wrong_driver or bool(moves(seen.of(gpu)))
+
+
+def _reasons(look: Look, waiting: Sequence[PciFunction]) -> tuple[Reason, ...]:
+    found = []
+    for row in ROWS:
+        for gpu in waiting if row.outcome == "reboot" else ():
+            text = row.seen(look, gpu)
+            reason = Reason(row.id, "host" if row.host else str(gpu.bdf), text or "")
+            if text and reason not in found:
+                found.append(reason)
+    return tuple(found)
+
+
+def _switch(machine: Machine, seen: Hands, gpu: PciFunction) -> list[Item]:
+    functions = moves(seen.of(gpu))
+    if not functions:
+        return []
+    move = Switch(gpu.bdf, functions, tuple(function.bdf for function in seen.kept))
+    parts = [
+        f"{f.bdf.short} off {f.now}" if f.now != f.wanted else f"override of {f.bdf.short} cleared"
+        for f in functions
+    ]
+    text = f"switch GPU {gpu.bdf}: {', '.join(parts)}"
+    return [_item(machine, Step.RELEASE, "release.online", str(gpu.bdf), text, move)]
+
+
+def _load(machine: Machine, look: Look, seen: Hands) -> list[Item]:
+    if machine.driver is None or not seen.gpus:
+        return []
+    unbound = [gpu for gpu in seen.gpus if gpu.driver != "nvidia"]
+    if not unbound and look.driver == look.pinned:
+        return []
+    version, flavour = machine.driver.version, machine.driver.flavour
+    move = Load(version, flavour, tuple(gpu.bdf for gpu in seen.gpus), seen.aside)
+    bind = f" and bind {', '.join(gpu.bdf.short for gpu in unbound)} to it" if unbound else ""
+    text = f"load NVIDIA's driver {version} ({flavour}){bind}"
+    return [_item(machine, Step.DRIVER, "driver.load", "nvidia", text, move)]
+
+
+def _notes(snapshot: Snapshot, seen: Hands) -> list[str]:
+    notes = []
+    if seen.kept:
+        notes.append(f"{', '.join(str(f.bdf) for f in seen.kept if f.is_gpu)} stays with virtual machines")
+    for function in seen.others:
+        if function.is_gpu and function.config == "ffffffff":
+            notes.append(f"GPU {function.bdf}, which the inventory does not name, does not answer on the bus")
+        if function.is_gpu and function.driver == "nouveau":
+            notes.append(f"GPU {function.bdf} is on nouveau, which is kept away from the next boot on")
+    for place in seen.places:
+        new = place.clean(place.text, seen.target) if place.clean else place.text
+        if new != place.text:
+            left = {holder.text for holder in place.find(place.path, new)}
+            notes += [f"{holder} ({holder.what})" for holder in place.holders if holder.text not in left]
+    return notes
+
+
+def _item(machine: Machine, step: Step, kind: str, subject: str, text: str, move: object) -> Item:
+    return Item(step, kind, machine.host_name, subject, text, move)

@@ -1,0 +1,147 @@
+"""modprobe.d: options, softdeps, blacklists and install lines that keep a GPU from NVIDIA's driver.
+
+The format is that of kmod (modprobe.d(5), libkmod-config.c): a backslash at the end of a line joins it with the next,
+also in a comment; a line whose first character is ``#`` is one; words are separated by blanks; dash and underscore
+are the same in module names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from provision.host.release.target import BINDERS, MARK, Holder, Target, module, nothing, takes, without_ids
+
+_NVIDIA = re.compile(r"nvidia(_(current|open|tesla|legacy|srv|\d+))*(_(drm|uvm|modeset|peermem))?")
+_ORDERED = ("nouveau", "nvidiafb")
+_NEVER = re.compile(r"(/\S*/)?(false|true)\b|:(\s|$)")
+
+
+def is_nvidia(name: str) -> bool:
+    """Is this one of NVIDIA's modules, by Debian's names too (nvidia-current-open)? nvidiafb is the kernel's own."""
+    return _NVIDIA.fullmatch(module(name)) is not None
+
+
+def logical_lines(text: str) -> Iterator[tuple[int, str, str]]:
+    """Number of the first line, the raw text with its line ends, and the joined line."""
+    raw, number = "", 1
+    for at, line in enumerate(text.splitlines(keepends=True) if "\r" not in text else _keep(text), 1):
+        raw += line
+        if line.endswith("\\\n"):
+            continue
+        yield number, raw, raw.replace("\\\n", "").rstrip("\n")
+        raw, number = "", at + 1
+    if raw:
+        yield number, raw, raw.replace("\\\n", "")
+
+
+def _keep(text: str) -> list[str]:
+    return re.findall(r"[^\n]*\n|[^\n]+", text)
+
+
+def find(path: str, text: str) -> tuple[Holder, ...]:
+    """The lines that bind functions or keep the driver away."""
+    found = []
+    for number, _, line in logical_lines(text):
+        words = line.split()
+        if line.startswith("#") or len(words) < 2:
+            continue
+        command, name = words[0], module(words[1])
+        if command == "options" and name in BINDERS:
+            for value in _ids(line):
+                found.append(Holder(path, number, line, f"gives {value} to {words[1]}", takes(value)))
+        elif command == "softdep" and _is_ordered(name) and _pre(words):
+            found.append(Holder(path, number, line, f"loads vfio-pci before {words[1]}", nothing))
+        elif command == "blacklist" and is_nvidia(name):
+            found.append(Holder(path, number, line, f"keeps {words[1]} from being loaded by itself", nothing))
+        elif command == "install" and is_nvidia(name) and _NEVER.match(" ".join(words[2:])):
+            found.append(Holder(path, number, line, f"keeps {words[1]} from being loaded at all", nothing))
+        elif command == "install" and name in BINDERS and _binds(line):
+            instead = f"take out what concerns the GPUs from {path}:{number}, or the line"
+            found.append(
+                Holder(path, number, line, f"runs a command for {words[1]}", lambda _: True, instead)
+            )
+    return tuple(found)
+
+
+def keeps_away(name: str, text: str) -> bool:
+    """Is this module kept from being loaded by itself?"""
+    words = [line.split() for _, _, line in logical_lines(text) if not line.startswith("#")]
+    return any(
+        ["blacklist", name] == line[:2]
+        or (["install", name] == line[:2] and _NEVER.match(" ".join(line[2:])))
+        for line in words
+    )
+
+
+def clean(text: str, target: Target) -> str:
+    """The same text without what concerns the target; a line that goes stays as a comment."""
+    return "".join(_cleaned(raw, line, target) for _, raw, line in logical_lines(text))
+
+
+def _cleaned(raw: str, line: str, target: Target) -> str:
+    words = line.split()
+    if line.startswith("#") or len(words) < 2:
+        return raw
+    command, name = words[0], module(words[1])
+    if command == "options" and name in BINDERS:
+        new = _without_ids(line, target)
+        return raw if new == line else _commented(raw) + _line(new, raw, len(new.split()) > 2)
+    if command == "softdep" and _is_ordered(name) and _pre(words) and not target.keeping:
+        new = re.sub(r"\s+vfio[-_]pci(?=\s|$)", "", line)
+        rest = [word for word in new.split()[2:] if word not in ("pre:", "post:")]
+        return _commented(raw) + _line(new, raw, bool(rest))
+    if command == "blacklist" and is_nvidia(name) and not target.keeping:
+        return _commented(raw)
+    if command == "install" and is_nvidia(name) and _NEVER.match(" ".join(words[2:])):
+        return _commented(raw)
+    return raw
+
+
+def _is_ordered(name: str) -> bool:
+    return is_nvidia(name) or name in _ORDERED
+
+
+def _pre(words: list[str]) -> bool:
+    """Is vfio-pci among what is loaded before?"""
+    pre = False
+    for word in words[2:]:
+        if word in ("pre:", "post:"):
+            pre = word == "pre:"
+        elif pre and module(word) == "vfio_pci":
+            return True
+    return False
+
+
+def _binds(line: str) -> bool:
+    """An install line of vfio-pci that does more than load it: the usual scripts write driver_override."""
+    words = line.split()[2:]
+    if _NEVER.match(" ".join(words)):
+        return False
+    only_loads = words[0].endswith("modprobe") and not re.search(r"[;&|]|ids=|driver_override", line)
+    return not only_loads
+
+
+def _ids(line: str) -> list[str]:
+    return [match[1] for match in re.finditer(r"(?<=\s)ids=(\S+)", line)]
+
+
+def _without_ids(line: str, target: Target) -> str:
+    def one(match: re.Match[str]) -> str:
+        if not any(target.has_id(entry) for entry in match[2].strip('"').split(",")):
+            return match[0]
+        kept = without_ids(match[2], target)
+        return f"{match[1]}ids={kept}" if kept else ""
+
+    return re.sub(r"(\s+)ids=(\S+)", one, line)
+
+
+def _commented(raw: str) -> str:
+    return "".join(MARK + line for line in _keep(raw))
+
+
+def _line(new: str, raw: str, needed: bool) -> str:
+    if not needed:
+        return ""
+    end = "\n" if raw.endswith("\n") else ""
+    return new + end if end else "\n" + new

@@ -1,0 +1,241 @@
+"""``provision demo``: the whole chain against a virtual host whose two GPUs are locked in vfio-pci, and a report."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from provision.data import demo
+from provision.data.demo import CONTAINER
+from provision.driver import cache as prebuilt
+from provision.driver import command as build_driver
+from provision.driver.archive import Prebuilt
+from provision.run import journal
+from provision.run.errors import EXIT_DONE, EXIT_ERROR, EXIT_PENDING
+from provision.testhost import demo_files
+from provision.testhost.files import write_whole
+from provision.testhost.report import Demo, GateSeen, GpuSeen, Timed, complete, render
+from provision.testhost.vm import image, qemu
+from provision.testhost.vm.errors import TestHostError
+from provision.testhost.vm.host import VirtualHost
+from provision.testhost.vm.pile import PILES
+from provision.testhost.vm.recipe import Recipe
+
+INVENTORY = "demo"
+PIN, FLAVOUR = "535.261.03", "open"
+"""Of inventories/demo.py: the driver of Debian 12, which builds for its kernel."""
+
+GPUS = ("0000:01:00.0", "0000:02:00.0")
+
+LOOK_AT_GPUS = "for g in {gpus}; do echo $g $(basename $(readlink /sys/bus/pci/devices/$g/driver)); done"
+NODES = (
+    "for g in {gpus}; do m=$(sed -n 's/^Device Minor:[[:space:]]*//p' /proc/driver/nvidia/gpus/$g/information); "
+    "lxc-attach -n {container} -- test -c /dev/nvidia$m && echo $g /dev/nvidia$m; done"
+)
+LIVE_GATE = "lxc-attach -n {container} -- python3 /opt/kpro/provcheck.pyz gpus --expect 2 --json"
+
+
+class Stopped(Exception):
+    """A part did not end as it must; the code is the demonstration's."""
+
+    def __init__(self, code: int, why: str) -> None:
+        self.code = code
+        super().__init__(why)
+
+
+@dataclass
+class Story:
+    """What was done and seen so far."""
+
+    commands: Any
+    keep: bool
+    parts: int = 7
+    seen: Demo = field(default_factory=lambda: Demo(steps=(), pin=PIN))
+
+    def part(self, title: str, body: Callable[[], str | None]) -> None:
+        """Runs one part and keeps its seconds; what the body returns is its note in the report."""
+        number = len(self.seen.steps) + 1
+        click.secho(f"\n[{number}/{self.parts}] {title}", bold=True, err=True)
+        started = time.monotonic()
+        note = ""
+        try:
+            note = body() or ""
+        finally:
+            timed = Timed(title, time.monotonic() - started, note)
+            self.seen = replace(self.seen, steps=(*self.seen.steps, timed))
+
+
+def build() -> int:
+    """Builds what is missing, as root, so that everything else runs as anybody. Gives the exit code."""
+    try:
+        qemu.find(_say)
+        return _driver(image.ready(Recipe(pile=PILES["full"]), _say).kernel)
+    except (OSError, TestHostError) as error:
+        click.secho(f"error: {error}", fg="red", err=True)
+    except KeyboardInterrupt:
+        click.secho("interrupted", fg="red", err=True)
+    return EXIT_ERROR
+
+
+def _driver(kernel: str) -> int:
+    if Prebuilt(PIN, FLAVOUR, kernel) in prebuilt.held():
+        return EXIT_DONE
+    return build_driver.run(PIN, kernel, FLAVOUR, "bookworm", None, None, None)
+
+
+def run(commands: Any, *, keep: bool) -> int:
+    """Gives the exit code. ``commands`` is provision.run.commands. Nothing is left running, unless ``keep``."""
+    story = Story(commands, keep)
+    code, stopped = EXIT_DONE, None
+    with ExitStack() as stack:
+        try:
+            _tell(story, stack)
+        except Stopped as error:
+            code, stopped = error.code, str(error)
+        except (OSError, TestHostError) as error:
+            code, stopped = EXIT_ERROR, str(error)
+        except KeyboardInterrupt:
+            code, stopped = EXIT_ERROR, "interrupted"
+    seen = replace(story.seen, exit_code=code, stopped=stopped)
+    click.echo("\n" + render(seen, colour=sys.stderr.isatty()), err=True, nl=False)
+    return code if code or complete(seen) else EXIT_ERROR
+
+
+def _tell(story: Story, stack: ExitStack) -> None:
+    made: dict[str, Any] = {}
+
+    def files() -> None:
+        demo_files.prepare(demo_files.demo_folder())
+
+    def host_image() -> str | None:
+        qemu.find(_say)
+        made["image"] = image.ready(Recipe(pile=PILES["full"]), _say)
+        return f"kernel {made['image'].kernel}"
+
+    def driver() -> str | None:
+        if code := _driver(made["image"].kernel):
+            raise Stopped(code, "the driver could not be built")
+        return None
+
+    def boot() -> str | None:
+        host = stack.enter_context(VirtualHost(made["image"], say=_say, owner="provision demo", wait=0))
+        made["host"] = host
+        stack.callback(_forget)
+        _remember(host)
+        locked = _lines(host.ssh(LOOK_AT_GPUS.format(gpus=" ".join(GPUS))).stdout)
+        gpus = tuple(GpuSeen(bdf, (locked.get(bdf, "no driver"),)) for bdf in GPUS)
+        story.seen = replace(story.seen, gpus=gpus)
+        return "KVM" if host.kvm else "emulated: KVM does not work here"
+
+    story.part("make the engine's wheel and a tiny model", files)
+    story.part("build the virtual host: Debian 12, two emulated RTX A6000 (minutes, once)", host_image)
+    story.part(f"build driver {PIN} for its kernel (minutes, once)", driver)
+    story.part("boot it from its own disk: both GPUs are bound to vfio-pci", boot)
+    story.seen = replace(story.seen, boot_seconds=story.seen.steps[-1].seconds)
+    story.part("plan: what would be done", lambda: _planned(story))
+    story.part("apply: from locked GPUs to an answering service", lambda: _applied(story, made["host"]))
+    story.part("apply again: nothing to do", lambda: _again(story))
+    if story.keep:
+        _keep(made["host"], stack)
+
+
+def _planned(story: Story) -> None:
+    code = story.commands.plan(INVENTORY, (), None, None, False)
+    if code != EXIT_PENDING:
+        raise Stopped(code or EXIT_ERROR, "the plan of locked GPUs must have changes")
+
+
+def _applied(story: Story, host: VirtualHost) -> None:
+    code = story.commands.apply(INVENTORY, (), None, True, False)
+    gpus = " ".join(GPUS)
+    drivers = _lines(host.ssh(LOOK_AT_GPUS.format(gpus=gpus), check=False).stdout)
+    nodes = _lines(host.ssh(NODES.format(gpus=gpus, container=CONTAINER), check=False).stdout)
+    version = host.ssh("cat /sys/module/nvidia/version", check=False).stdout.strip()
+    events = list(_events())
+    story.seen = replace(
+        story.seen,
+        gpus=tuple(
+            replace(gpu, driver=drivers.get(gpu.bdf), node=nodes.get(gpu.bdf)) for gpu in story.seen.gpus
+        ),
+        driver=version or None,
+        gate=next((GateSeen(e["verdict"], e["evidence"]) for e in events if e["event"] == "gate"), None),
+        answer=next((e["text"] for e in events if e["event"] == "answered"), None),
+    )
+    if code:
+        raise Stopped(code, "the run did not end as it must; the reasons are above")
+    story.seen = replace(story.seen, live_gate=_honest(host))
+
+
+def _again(story: Story) -> None:
+    code = story.commands.apply(INVENTORY, (), None, True, False)
+    changed = sum(1 for event in _events() if event["event"] == "done")
+    story.seen = replace(story.seen, second_run_changes=changed)
+    if code:
+        raise Stopped(code, "the second run did not end as it must; the reasons are above")
+
+
+def _honest(host: VirtualHost) -> GateSeen | None:
+    """The gate's verdict without the record: the emulated GPUs have no silicon behind them, and it must say so."""
+    done = host.ssh(LIVE_GATE.format(container=CONTAINER), check=False, timeout=300)
+    try:
+        report = json.loads(done.stdout)
+    except ValueError:
+        return None
+    said = [
+        f["message"] for f in report["findings"] if f["id"] == "driver.adapter_init" and f["status"] == "fail"
+    ]
+    quoted = [text.partition("the kernel: ")[2] for text in said]
+    return GateSeen(report["verdict"], report["evidence"], quoted[0] if quoted else None)
+
+
+def _events() -> Any:
+    """The events of the newest run."""
+    newest = max(path.name for path in journal.runs_folder().iterdir() if journal.is_run_id(path.name))
+    return journal.read(newest)
+
+
+def _lines(text: str) -> dict[str, str]:
+    return {words[0]: words[1] for words in map(str.split, text.splitlines()) if len(words) == 2}
+
+
+def _state() -> Path:
+    return demo.folder(demo.HOST_FILE)
+
+
+def _remember(host: VirtualHost, pid: int | None = None) -> None:
+    address = host.address
+    state = {
+        "host": address.host,
+        "port": address.port,
+        "key": str(address.key),
+        "known_hosts": str(address.known_hosts),
+        **({"pid": pid} if pid else {}),
+    }
+    write_whole(_state(), json.dumps(state).encode())
+
+
+def _forget() -> None:
+    _state().unlink(missing_ok=True)
+
+
+def _keep(host: VirtualHost, stack: ExitStack) -> None:
+    end = host.keep()
+    _remember(host, int(end.split()[-1]))
+    stack.pop_all()
+    click.echo(
+        f"\nkept: log in with\n  {host.address.line()}\nplay with  provision plan demo; provision rollback demo\n"
+        f"and end it with  {end}",
+        err=True,
+    )
+
+
+def _say(text: str) -> None:
+    click.echo(f"  {text}", err=True)

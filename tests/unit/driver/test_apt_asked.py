@@ -1,0 +1,98 @@
+"""What apt and the compiler say, in the operator's words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from provision.data.driver_packages import DOES_NOT_BUILD, PARTS, known_failure, upstream
+from provision.driver.makelog import first_error
+from provision.host.apt_asked import explain
+
+
+@pytest.mark.parametrize(
+    ("said", "cause", "step"),
+    [
+        (
+            "kpro: no nvidia-smi 580.159.04, there is: 535.261.03-1 535.309.01-1 \n",
+            "no nvidia-smi of that version; they have 535.261.03-1, 535.309.01-1",
+            "pin what the suite carries",
+        ),
+        (
+            "kpro: no nvidia-smi 535.261.03, there is: \nkpro: no libcuda1 535.261.03, there is: \n",
+            "nvidia-smi, libcuda1",
+            "non-free",
+        ),
+        (
+            "E: Unable to locate package linux-headers-6.1.0-13-amd64\n",
+            "no linux-headers-6.1.0-13-amd64 any more",
+            "newer kernel",
+        ),
+        (
+            " a : Depends: b (= 1-1) but 2-1 is to be installed\nE: you have held broken packages.\n",
+            "a needs b 1-1, apt would take 2-1",
+            "prebuilt",
+        ),
+        ("E: Unable to correct problems, you have held broken packages.\n", "held or broken", "showhold"),
+        ("E: The repository is not signed.\n", "not signed", "sources"),
+        ("", "gave no reason", "apt-get update"),
+    ],
+)
+def test_a_refusal_of_apt_is_told_with_cause_and_next_step(said: str, cause: str, step: str) -> None:
+    found = explain(said)
+    assert any(cause in seen and step in next_step for seen, next_step in found), found
+
+
+MAKE_LOG = """make[1]: Entering directory
+  CC [M]  /var/lib/dkms/nvidia-current-open/550.163.01/build/nvidia/nv-pci.o
+/var/lib/dkms/nvidia-current-open/550.163.01/build/nvidia/nv-pci.c: In function 'nv_resize_pcie_bars':
+/var/lib/dkms/nvidia/550.163.01/build/nvidia/nv-pci.c:244:9: error: too few arguments to function 'pci_resize_resource'
+/var/lib/dkms/nvidia-current-open/550.163.01/build/nvidia/nv.c:3:9: error: another
+make[3]: *** [scripts/Makefile.build:243: nvidia/nv-pci.o] Error 1
+"""
+
+
+def test_the_first_error_of_the_compiler_is_shown_not_makes() -> None:
+    assert (
+        first_error(MAKE_LOG)
+        == "nvidia/nv-pci.c:244:9: error: too few arguments to function 'pci_resize_resource'"
+    )
+    assert "Error 1" in first_error("CC x\nmake[3]: *** [x:1: y.o] Error 1\nlast\n")
+    assert first_error("a\nb\n") == "b"
+    assert first_error("") == "make.log is empty"
+    assert "Segmentation fault" in first_error("cc1: internal: Segmentation fault\n*** x\n")
+
+
+def test_the_first_error_of_recorded_logs(shared: Path) -> None:
+    log = (shared / "fixtures/host/dkms/makelog_nvidia_pve_6.17.txt").read_text()
+    assert "Error 2" in first_error(log)
+
+
+@pytest.mark.parametrize(
+    ("version", "kernel", "fails"),
+    [
+        ("550.163.01", "6.12.117+deb13-amd64", True),
+        ("550.163.01", "6.12.107+deb13-amd64", False),
+        ("550.163.01", "6.17.13-2-pve", True),
+        ("580.95.05", "6.17.13-2-pve", True),
+        ("580.105.08", "6.17.13-2-pve", False),
+        ("580.119.02", "7.0.9-1-cachyos", True),
+        ("580.178.04", "7.0.14-15-pve", False),
+        ("590.48.01", "7.0.14-15-pve", True),
+        ("610.43.02", "7.0.2-7-pve", False),
+        ("580.142", "7.1.2-1", True),
+        ("580.159.04", "7.1.2-1", False),
+        ("535.261.03", "6.1.0-50-amd64", False),
+        ("550.163.01", "6.170.1-pve", False),
+    ],
+)
+def test_what_is_known_not_to_compile(version: str, kernel: str, fails: bool) -> None:
+    assert (known_failure(version, kernel) is not None) == fails
+
+
+def test_rows_have_sources_and_versions_compare() -> None:
+    assert all(len(row.source) > 10 for row in (*PARTS, *DOES_NOT_BUILD))
+    assert upstream("535.261.03-1") == "535.261.03"
+    assert upstream("550.163.01-4~bpo13+1") == "550.163.01"
+    assert upstream("1:535.261.03-1~deb12u1") == "535.261.03"

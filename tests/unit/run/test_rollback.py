@@ -1,0 +1,129 @@
+"""The rollback command: what it asks, what it ends with. The machine is a stand-in that answers as undo.sh does."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from provision.acts import confirm, undo
+from provision.acts.undo import Look, Undone
+from provision.host import keeping
+from provision.host.changes import Change
+from provision.run import present, rebooting, rollback
+from provision.run.errors import ActFailed
+
+CHANGES = (Change("module", "r1", id="nvidia"),)
+CLEAN = Look((), ("x is the original already",), False)
+DIRTY = Look(("put x back",), (), False)
+
+
+class Place:
+    """One machine and the run over it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.looks: list[Look] = []
+        self.ends: list[Undone | ActFailed] = []
+        self.did: list[str] = []
+        self.allowed = False
+        machine = SimpleNamespace(name="box", host_name="box")
+        session = SimpleNamespace(
+            id="r9",
+            problems=[],
+            take_lock=lambda machine: self.did.append("lock"),
+            check_lock=lambda machine: None,
+            rebooted=lambda machine: self.did.append("lock again"),
+            host=lambda name: SimpleNamespace(name=name),
+            journal=SimpleNamespace(write=lambda event, **facts: None),
+            say=lambda text: None,
+        )
+        run = SimpleNamespace(session=session, machines=[machine])
+        patch = monkeypatch.setattr
+        patch(rollback, "connected", lambda *words: _Context(run))
+        patch(rollback.inventory, "load", lambda *words, **more: None)
+        patch(keeping, "changes_on", lambda host: CHANGES)
+        patch(keeping, "write_undo", lambda host, changes: self.did.append("write"))
+        patch(undo, "look", lambda host, changes: self.looks.pop(0))
+        patch(undo, "undo", self._undo)
+        patch(confirm, "disarm", lambda host: self.did.append("disarm"))
+        patch(rebooting, "may", lambda *words: self.allowed)
+        patch(rollback.reboot, "reboot", lambda *words: self.did.append("reboot"))
+
+    def _undo(self, host: Any, owner: str) -> Undone:
+        self.did.append("undo")
+        end = self.ends.pop(0)
+        if isinstance(end, ActFailed):
+            raise end
+        return end
+
+    def run(self, yes: bool = True) -> Any:
+        return rollback._rollback("box", (), yes, True, False)
+
+
+class _Context:
+    def __init__(self, run: Any) -> None:
+        self.run = run
+
+    def __enter__(self) -> Any:
+        return self.run
+
+    def __exit__(self, *words: object) -> None:
+        pass
+
+
+@pytest.fixture
+def place(monkeypatch: pytest.MonkeyPatch) -> Place:
+    return Place(monkeypatch)
+
+
+def test_nothing_to_put_back_is_0_and_touches_nothing(place: Place) -> None:
+    place.looks = [CLEAN]
+    assert place.run().exit_code == 0
+    assert place.did == ["lock"]
+
+
+def test_what_somebody_else_changed_is_not_called_clean(place: Place) -> None:
+    place.looks = [Look((), ("x was changed by somebody else: left as it is",), True)]
+    assert place.run().exit_code == 1
+
+
+def test_a_rollback_without_a_terminal_or_yes_changes_nothing(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rollback.sys.stdin, "isatty", lambda: False)
+    place.looks = [DIRTY]
+    assert place.run(yes=False).exit_code == 2
+    assert place.did == ["lock"]
+    assert not present.confirmed_back(1, 1, False)
+
+
+def test_it_is_done_when_a_second_look_finds_nothing(place: Place) -> None:
+    place.looks, place.ends = [DIRTY, CLEAN], [Undone(True, False, ())]
+    assert place.run().exit_code == 0
+    assert place.did == ["lock", "write", "undo", "disarm"]
+
+
+def test_what_the_script_says_is_not_believed(place: Place) -> None:
+    place.looks, place.ends = [DIRTY, DIRTY], [Undone(True, False, ())]
+    assert place.run().exit_code == 1
+
+
+def test_what_waits_for_a_reboot_ends_with_10(place: Place) -> None:
+    place.looks, place.ends = [DIRTY, DIRTY], [Undone(True, True, ("x: the next reboot puts it back",))]
+    assert place.run().exit_code == 10
+    assert "reboot" not in place.did
+
+
+def test_a_reboot_that_is_allowed_finishes_it(place: Place) -> None:
+    place.allowed = True
+    place.looks, place.ends = [DIRTY, CLEAN], [Undone(True, True, ()), Undone(True, False, ())]
+    assert place.run().exit_code == 0
+    assert place.did == ["lock", "write", "undo", "reboot", "lock again", "undo", "disarm"]
+
+
+def test_a_script_that_failed_or_was_cut_is_1(place: Place) -> None:
+    place.looks, place.ends = [DIRTY, DIRTY], [Undone(False, True, ())]
+    assert place.run().exit_code == 1
+    place.looks, place.ends = [DIRTY], [ActFailed("the connection broke")]
+    assert place.run().exit_code == 1

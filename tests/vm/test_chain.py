@@ -1,0 +1,133 @@
+"""The whole chain on a virtual host: locked by everything, released, answering, rebooted, rolled back.
+
+The tests are one story and run in this order, on one machine.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from tests.vm.place import FIRST, FUNCTIONS, SECOND, Metal
+
+pytestmark = pytest.mark.usefixtures("one_operator")
+
+LOCKED = dict.fromkeys(FUNCTIONS, "vfio-pci")
+HOLDER = r"""
+import fcntl, os, time
+container = os.open('/dev/vfio/vfio', os.O_RDWR)
+group = os.path.basename(os.readlink('/sys/bus/pci/devices/0000:01:00.0/iommu_group'))
+handle = os.open('/dev/vfio/' + group, os.O_RDWR)
+import struct
+fcntl.ioctl(handle, 0x3B68, struct.pack('i', container))
+print('held', flush=True)
+time.sleep(3600)
+"""
+
+
+@pytest.fixture(scope="module")
+def before(metal: Metal) -> dict[str, str]:
+    """The configuration of the machine as it was found."""
+    return metal.configuration()
+
+
+@pytest.fixture
+def holder(metal: Metal) -> Iterator[str]:
+    """Something that has the first GPU's group open, as a running virtual machine has. Gives its pid."""
+    metal.vm.ssh("cat >/root/holder.py", stdin=HOLDER.encode())
+    pid = metal.sh(
+        "setsid python3 /root/holder.py >/root/held 2>&1 </dev/null & echo $!; "
+        "until grep -q held /root/held; do kill -0 $! || exit 1; sleep 0.2; done"
+    ).strip()
+    yield pid
+    metal.sh(
+        f"kill {pid}; rm -f /root/holder.py /root/held; while kill -0 {pid} 2>/dev/null; do sleep 0.2; done"
+    )
+
+
+def test_a_live_vfio_user_is_named_and_both_gpus_stay(
+    metal: Metal, before: dict[str, str], holder: str
+) -> None:
+    metal.write()
+    done = metal.apply()
+    assert done.returncode == 3, done.stderr[-3000:]
+    assert holder in done.stderr
+    assert "holder.py" in done.stderr
+    assert metal.drivers() == LOCKED
+    assert metal.configuration() == before
+
+
+def test_one_command_takes_locked_gpus_to_an_answering_service(metal: Metal, before: dict[str, str]) -> None:
+    metal.write()
+    assert metal.drivers() == LOCKED
+    plan = metal.plan()
+    assert plan["exit"] == 10, plan["machines"][0]["refusals"]
+    done = metal.apply()
+    assert done.returncode == 0, done.stderr[-5000:]
+    assert metal.answer().strip()
+    drivers = metal.drivers()
+    assert drivers[FIRST] == drivers[SECOND] == "nvidia"
+    assert "vfio-pci" not in drivers.values()
+    assert metal.overrides() == {"(null)"}
+    assert "535.261.03" in metal.sh("cat /proc/driver/nvidia/version")
+    planned = {(item["kind"], item["subject"]) for item in plan["machines"][0]["items"]}
+    did = {tuple(entry.split(" on ")[0].split(" ", 1)) for entry in metal.changed()}
+    assert did <= planned
+
+
+def test_each_gpu_is_its_own_node_in_the_container(metal: Metal) -> None:
+    minors = metal.sh("sed -n 's/^Device Minor:[[:space:]]*//p' /proc/driver/nvidia/gpus/*/information")
+    assert sorted(minors.split()) == ["0", "1"]
+    look = "stat -c '%n %t:%T %F' /dev/nvidia0 /dev/nvidia1 /dev/nvidiactl /dev/nvidia-uvm"
+    assert metal.inside(look) == metal.sh(look)
+    assert metal.inside(look).count("character special file") == 4
+    version = metal.sh("cat /sys/module/nvidia/version").strip()
+    libraries = metal.inside(
+        "ldconfig -p | sed -n 's/^.* => //p' | grep libnvidia-ml.so.1 | xargs readlink -f"
+    )
+    assert libraries.strip().endswith(f"libnvidia-ml.so.{version}")
+
+
+def test_a_second_run_changes_nothing(metal: Metal) -> None:
+    look = "stat -c %Y /boot/initrd.img-* /boot/grub/grub.cfg"
+    pid, made = metal.main_pid(), metal.sh(look)
+    done = metal.provision("apply", str(metal.inventory), "--json")
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert json.loads(done.stdout)["changed"] == []
+    assert (metal.main_pid(), metal.sh(look)) == (pid, made)
+
+
+def test_it_is_still_so_after_a_reboot(metal: Metal) -> None:
+    metal.vm.reboot()
+    assert "vfio" not in metal.sh("cat /proc/cmdline")
+    drivers = metal.drivers()
+    assert drivers[FIRST] == drivers[SECOND] == "nvidia"
+    done = metal.provision("apply", str(metal.inventory), "--json")
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert json.loads(done.stdout)["changed"] == []
+    assert metal.answer().strip()
+
+
+def test_an_honest_gate_stops_the_deploy_in_the_kernels_words(metal: Metal) -> None:
+    pid = metal.main_pid()
+    metal.write(replay=False, flags=("--tok-s", "40"))
+    done = metal.apply()
+    assert done.returncode == 1, done.stderr[-3000:]
+    assert "RmInitAdapter failed!" in done.stderr
+    assert metal.main_pid() == pid
+    assert metal.answer().strip()
+
+
+def test_rollback_brings_back_what_was_there_also_after_a_boot(metal: Metal, before: dict[str, str]) -> None:
+    metal.write()
+    done = metal.provision("rollback", str(metal.inventory), "--yes")
+    assert done.returncode == 0, done.stderr[-5000:]
+    assert metal.configuration() == before
+    again = metal.provision("rollback", str(metal.inventory), "--yes")
+    assert again.returncode == 0, again.stderr[-3000:]
+    metal.vm.reboot()
+    assert metal.drivers() == LOCKED
+    assert "vfio-pci.ids=" in metal.sh("cat /proc/cmdline")
+    assert metal.configuration() == before
