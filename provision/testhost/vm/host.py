@@ -113,7 +113,6 @@ class VirtualHost:
             raise TestHostError("the test host is on already: cut its power first, or restart it")
         self._boots += 1
         self.serial = self.folder / f"serial-{self._boots}.log"
-        self.serial.touch()
         self._qmp = self.sockets / f"qmp-{self._boots}"
         user = (_NOBODY, _NOBODY) if os.geteuid() == 0 else None
         sockets = [self._serve(leash, number, gpu, user) for number, gpu in enumerate(self.gpus)]
