@@ -28,6 +28,7 @@ BOOT_SECONDS = 300
 _NOBODY = 65534
 _SERVER = Path(__file__).with_name("gpu_server.py")
 _TELL_EVERY = 10.0
+_SOCKETS, _SHORT = "sockets", "kpro-vm-"
 _PANIC = "Kernel panic"
 _MARKS = ("Welcome to GRUB", " login:")
 
@@ -84,10 +85,14 @@ class VirtualHost:
         runs = cache.make_folder(cache.folder() / "run")
         for left in runs.iterdir():
             # The lock is ours: what lies there belongs to nobody any more.
+            sockets = left / _SOCKETS
+            if sockets.is_symlink() and sockets.readlink().name.startswith(_SHORT):
+                cache.remove(sockets.readlink())
             cache.remove(left)
         self.folder = Path(tempfile.mkdtemp(prefix="vm-", dir=runs))
         # The path of a socket has room for 107 bytes only.
-        self.sockets = Path(tempfile.mkdtemp(prefix="kpro-vm-", dir="/tmp"))
+        self.sockets = Path(tempfile.mkdtemp(prefix=_SHORT, dir="/tmp"))
+        (self.folder / _SOCKETS).symlink_to(self.sockets)
         self._leash = Leash((self.folder, self.sockets))
         self._qemu = qemu.find(self._say)
         self.kvm = kvm.works(self._qemu, self._image.kernel_file)
@@ -108,7 +113,6 @@ class VirtualHost:
             raise TestHostError("the test host is on already: cut its power first, or restart it")
         self._boots += 1
         self.serial = self.folder / f"serial-{self._boots}.log"
-        self.serial.touch()
         self._qmp = self.sockets / f"qmp-{self._boots}"
         user = (_NOBODY, _NOBODY) if os.geteuid() == 0 else None
         sockets = [self._serve(leash, number, gpu, user) for number, gpu in enumerate(self.gpus)]
