@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 from provision.cli import main
 from provision.run import lock
+from provision.run.errors import RunError
 from provision.run.journal import Journal, is_run_id, new_run_id, read
 
 
@@ -25,6 +26,22 @@ def test_events_are_on_disk_at_once_and_a_cut_off_line_is_left_out() -> None:
     with (journal.folder / "journal.jsonl").open("a") as file:
         file.write('{"event": "do')
     assert [event["event"] for event in read(journal.run)] == ["begin"]
+
+
+def test_a_journal_that_cannot_be_written_is_said_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", "/proc/nowhere")
+    with pytest.raises(
+        RunError, match=r"journal of this run cannot be written in /proc/nowhere.*XDG_STATE_HOME"
+    ):
+        Journal("20261129T152000Z-a1b2c3")
+
+
+def test_a_disk_that_fills_up_is_said_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = Journal("20261129T152000Z-a1b2c3")
+    monkeypatch.setattr(journal, "_file", open("/dev/full", "a"))  # noqa: PTH123, SIM115
+    with pytest.raises(RunError, match="No space left on device"):
+        journal.write("begin", kind="container.create")
+    journal.close()
 
 
 def test_runs_are_listed_with_how_they_ended() -> None:
