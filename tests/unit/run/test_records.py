@@ -38,6 +38,7 @@ def test_a_journal_that_cannot_be_written_is_said_with_the_way_out(monkeypatch: 
 
 def test_a_disk_that_fills_up_is_said_too(monkeypatch: pytest.MonkeyPatch) -> None:
     journal = Journal("20261129T152000Z-a1b2c3")
+    journal.close()
     monkeypatch.setattr(journal, "_file", open("/dev/full", "a"))  # noqa: PTH123, SIM115
     with pytest.raises(RunError, match="No space left on device"):
         journal.write("begin", kind="container.create")
