@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
 from dataclasses import dataclass
 from typing import Any
 
 from provision.data import demo
 from provision.testhost import demo_files
+from provision.testhost.vm.errors import TestHostError
 from provision.testhost.vm.host import VirtualHost
 from tests.controller import Operator
 
@@ -133,6 +135,17 @@ class Metal(Operator):
             "print(json.load(u.urlopen(r,timeout=60))['choices'][0]['text'])"
         )
         return self.vm.ssh(f'python3 -c "{script}"', stdin=body.encode()).stdout
+
+    def answer_soon(self, seconds: float = 600) -> str:
+        """The same, while the machine and its container come up by themselves."""
+        until = time.monotonic() + seconds
+        while True:
+            try:
+                return self.answer()
+            except TestHostError:
+                if time.monotonic() > until:
+                    raise
+            time.sleep(3)
 
     def main_pid(self) -> str:
         return self.inside("systemctl show -p MainPID --value kpro-tiny.service").strip()

@@ -104,10 +104,10 @@ def test_it_is_still_so_after_a_reboot(metal: Metal) -> None:
     assert "vfio" not in metal.sh("cat /proc/cmdline")
     drivers = metal.drivers()
     assert drivers[FIRST] == drivers[SECOND] == "nvidia"
+    assert metal.answer_soon().strip()
     done = metal.provision("apply", str(metal.inventory), "--json")
     assert done.returncode == 0, done.stderr[-3000:]
     assert json.loads(done.stdout)["changed"] == []
-    assert metal.answer().strip()
 
 
 def test_an_honest_gate_stops_the_deploy_in_the_kernels_words(metal: Metal) -> None:
