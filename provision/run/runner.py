@@ -111,7 +111,9 @@ class Progress(BaseStateCallback):
     def operation_host_error(  # type: ignore[override]
         self, state: State, host: Host, op_hash: str, retry_count: int = 0, max_retries: int = 0
     ) -> None:
-        self._ended(state, host, op_hash, "FAILED")
+        # pyinfra knows success and failure only; a machine that waits for its reboot has not failed.
+        waits = host.data.machine.name in self.session.pending
+        self._ended(state, host, op_hash, "waits for the reboot" if waits else "FAILED")
 
     def _name(self, state: State, op_hash: str) -> str:
         return ", ".join(sorted(state.get_op_meta(op_hash).names))
@@ -121,8 +123,9 @@ class Progress(BaseStateCallback):
         took = time.monotonic() - started
         name = self._name(state, op_hash)
         self.seconds[name] = self.seconds.get(name, 0.0) + took
-        if how == "FAILED" or any(item.host == host.name for item in self.session.changed[changes:]):
-            self.say(f"{host.name}: {name}: {how} in {took:.1f} s")
+        if how != "done" or any(item.host == host.name for item in self.session.changed[changes:]):
+            after = "" if how.startswith("waits") else f" in {took:.1f} s"
+            self.say(f"{host.name}: {name}: {how}{after}")
 
 
 @contextmanager
