@@ -19,6 +19,8 @@ settings.load_profile("house")
 def pytest_configure() -> None:
     """A run that is told to end ends as by Ctrl-C: fixtures take their containers and servers with them."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # A shell that starts the tests in the background has them, and all they start, ignore it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
