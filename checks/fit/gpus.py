@@ -47,9 +47,7 @@ def parse_gpus(text: str) -> Gpus:
         return Gpus((usable,) * count, f"{name} by its label, {LABEL_SHARE:.0%} of it usable")
     gib = usable_gib(name)
     if gib is None:
-        known = ", ".join(
-            sorted({re.sub(r"[\\(].*", "", row.name.split("|")[0]).strip("()") for row in GPUS})
-        )
+        known = ", ".join(row.label for row in GPUS)
         raise BadInput(
             f"--gpus {name!r} is no GPU of the table; give its size instead, like {count}x48G ({known})"
         )

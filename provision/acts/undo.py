@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 
 from pyinfra.api.host import Host
 
@@ -58,15 +59,30 @@ def look(host: Host, changes: Sequence[Change], run: str = "") -> Look:
     return Look(todo, said, done.rc == 1)
 
 
-def undo(host: Host, owner: str, run: str = "") -> Undone:
+def undo(host: Host, owner: str, run: str = "", say: Callable[[str], None] | None = None) -> Undone:
     """Runs the machine's ``undo.sh``, for all changes or for those of one run. ``owner`` is the run that holds the
-    lock. Raises ActFailed when it could not be run to its end."""
+    lock; ``say`` is told each line when it comes. Raises ActFailed when it could not be run to its end."""
     words = ["sh", f"{keeping.STATE}/undo.sh", *([run] if run else [])]
     script = f"KPRO_RUN={shlex.quote(owner)} {shlex.join(words)} </dev/null 2>&1"
     try:
-        done = transport.run(host, shell.BUSY_PREFIX + script, timeout=SECONDS)
+        done = _told(host, shell.BUSY_PREFIX + script, say)
     except OSError as error:
         raise ActFailed(f"{host.name}: {error}") from error
     if done.rc not in (0, 1, 10):
         raise ActFailed(f"{keeping.STATE}/undo.sh ended with {done.rc}:\n{shell.tail(done)}")
     return Undone(done.rc != 1, done.rc == 10, tuple(done.text.splitlines()))
+
+
+def _told(host: Host, script: str, say: Callable[[str], None] | None) -> transport.Completed:
+    out, errors, line = bytearray(), bytearray(), bytearray()
+
+    def heard(data: bytes) -> None:
+        out.extend(data)
+        line.extend(data)
+        *whole, rest = bytes(line).split(b"\n")
+        line[:] = rest
+        for text in whole if say else ():
+            say(text.decode(errors="replace"))  # type: ignore[misc]
+
+    ended = transport.execute(host, script, BytesIO(), heard, errors.extend, timeout=SECONDS)
+    return ended.finish(out, errors)

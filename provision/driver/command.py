@@ -47,7 +47,10 @@ def run(
         say(f"error: {error}\nnothing was written ({time.monotonic() - started:.0f} s)")
         return error.code
     except OSError as error:
-        say(f"error: {error}\nnothing was written")
+        where = request.output.parent
+        say(
+            f"error: {error}; nothing was written. Next: make {where} writable, with 3 GB free, or choose --output"
+        )
         return 1
     except KeyboardInterrupt:
         say("interrupted: nothing was written, nothing is left behind")
@@ -74,4 +77,8 @@ def _wrong(
             wrong.append(f"{name}: {path} is no file")
     if output is not None and output.is_dir():
         wrong.append(f"--output: {output} is a folder; give the file's name")
+    elif output is not None and not output.absolute().parent.is_dir():
+        wrong.append(
+            f"--output: {output.absolute().parent} is no folder; make it first, or name a file in one that is there"
+        )
     return wrong

@@ -40,6 +40,8 @@ def _summary(run: str) -> dict[str, Any]:
             reason = str(event.get("reason", ""))
         elif event.get("event") == "done":
             changes += 1
+        elif event.get("event") == "rolled back":
+            changes += len(event.get("back", ()))
         elif event.get("event") == "end":
             ended = f"exit {event.get('exit')}"
     return {"run": run, "reason": reason, "ended": ended, "changes": changes}

@@ -15,7 +15,7 @@ from provision.acts.voice import Voice
 from provision.host import keeping
 from provision.host.changes import Change
 from provision.host.moves import Reason, Reboot
-from provision.run import present, rebooting
+from provision.run import host_journal, present, rebooting
 from provision.run.commands import Answer, connected, finish
 from provision.run.errors import EXIT_DONE, EXIT_ERROR, EXIT_PENDING, EXIT_USAGE, ActFailed, RunError
 from provision.run.session import Session
@@ -67,11 +67,13 @@ def _rollback(name: str, limit: Sequence[str], yes: bool, as_json: bool, may_reb
             worst = EXIT_ERROR if any(before.look.left for before in machines) else EXIT_DONE
             return Answer(worst, document)
         if not yes and not present.confirmed_back(todo, len(machines), sys.stdin.isatty()):
+            session.ended = EXIT_USAGE
             return Answer(EXIT_USAGE, document)
         ends = [_put_back(session, before) for before in machines if before.look.todo]
     present.put_back([(end.machine, end.left, end.reboot, end.exit_code) for end in ends], session.id)
     codes = [end.exit_code for end in ends if end.exit_code]
     worst = next((code for code in codes if code != EXIT_PENDING), codes[0] if codes else EXIT_DONE)
+    session.ended = worst
     return Answer(worst, document | {"ends": [asdict(end) for end in ends], "run": session.id})
 
 
@@ -87,12 +89,11 @@ def _put_back(session: Session, before: Before) -> After:
     name = before.machine.name
     try:
         session.check_lock(before.machine)
-        session.journal.write("rollback", host=before.host.name, todo=before.look.todo)
+        _note(session, before, "rollback", todo=before.look.todo)
         # The manifest is what counts: an undo.sh of an older version gives way to this one's.
         keeping.write_undo(before.host, before.changes)
-        done = undo.undo(before.host, session.id)
-        for line in done.said:
-            session.say(f"{before.host.name}: {line}")
+        session.say(f"{before.host.name}: putting back; an initramfs that is made anew takes a while")
+        done = undo.undo(before.host, session.id, say=lambda line: session.say(f"{before.host.name}: {line}"))
         if done.reboot and rebooting.may(session, before.host, before.machine):
             _reboot(session, before, done)
             done = undo.undo(before.host, session.id)
@@ -108,11 +109,15 @@ def _put_back(session: Session, before: Before) -> After:
     code = (
         EXIT_ERROR if not done.ok or (after.todo and not pending) else EXIT_PENDING if pending else EXIT_DONE
     )
-    session.journal.write(
-        "rolled back", host=before.host.name, left=after.todo, reboot=pending, said=done.said
-    )
     back = tuple(todo for todo in before.look.todo if todo not in after.todo)
+    _note(session, before, "rolled back", back=back, left=after.todo, reboot=pending, said=done.said)
     return After(name, back, after.todo, pending, code)
+
+
+def _note(session: Session, before: Before, event: str, **facts: object) -> None:
+    """In both journals. Raises RunError."""
+    line = session.journal.write(event, host=before.host.name, **facts)
+    host_journal.append(before.host, session.id, line)
 
 
 def _reboot(session: Session, before: Before, done: undo.Undone) -> None:

@@ -20,7 +20,7 @@ from pyinfra.context import ctx_config, ctx_inventory, ctx_state
 
 from provision.host import transport
 from provision.plan import Plan
-from provision.run.errors import RunError
+from provision.run.errors import EXIT_ERROR, RunError
 from provision.run.session import Session
 from provision.spec import Machine
 from provision.templates import house
@@ -160,6 +160,9 @@ def connected(
             _connect(state)
             try:
                 yield Run(state, session)
+            except BaseException as error:
+                session.ended = getattr(error, "exit_code", EXIT_ERROR)
+                raise
             finally:
                 # After an interrupt operations may still be under way; ended ones have nothing to kill.
                 state.pool.kill(timeout=10)

@@ -51,6 +51,7 @@ class Session:
         self.usage: RunError | None = None
         self.problems: list[RunError] = []
         self.pending: dict[str, RebootPending] = {}
+        self.ended: int | None = None
         self.changed: list[Item] = []
         self._journal: Journal | None = None
         self._locks: dict[str, lock.MachineLock] = {}
@@ -256,8 +257,10 @@ class Session:
 
     @property
     def exit_code(self) -> int:
-        """What the run ends with: the first problem's code, 1 for a host that failed otherwise, else 0. A pending
-        reboot counts when nothing else is wrong."""
+        """What the run ends with: what its command said (``ended``), the first problem's code, 1 for a host that failed
+        otherwise, else 0. A pending reboot counts when nothing else is wrong."""
+        if self.ended is not None:
+            return self.ended
         if self.problems:
             wrong = [problem for problem in self.problems if not isinstance(problem, RebootPending)]
             return (wrong or self.problems)[0].exit_code

@@ -58,6 +58,7 @@ class Story:
     commands: Any
     keep: bool
     parts: int = 7
+    kept: str = ""
     seen: Demo = field(default_factory=lambda: Demo(steps=(), pin=PIN))
 
     def part(self, title: str, body: Callable[[], str | None]) -> None:
@@ -105,7 +106,10 @@ def run(commands: Any, *, keep: bool) -> int:
         except KeyboardInterrupt:
             code, stopped = EXIT_ERROR, "interrupted"
     seen = replace(story.seen, exit_code=code, stopped=stopped)
-    click.echo("\n" + render(seen, colour=sys.stderr.isatty()), err=True, nl=False)
+    if seen.boot_seconds is None:
+        click.secho(f"error: {stopped}", fg="red", err=True)
+        return code
+    click.echo("\n" + render(seen, colour=sys.stderr.isatty()) + story.kept, err=True, nl=False)
     return code if code or complete(seen) else EXIT_ERROR
 
 
@@ -144,7 +148,7 @@ def _tell(story: Story, stack: ExitStack) -> None:
     story.part("apply: from locked GPUs to an answering service", lambda: _applied(story, made["host"]))
     story.part("apply again: nothing to do", lambda: _again(story))
     if story.keep:
-        _keep(made["host"], stack)
+        story.kept = _keep(made["host"], stack)
 
 
 def _planned(story: Story) -> None:
@@ -226,14 +230,14 @@ def _forget() -> None:
     _state().unlink(missing_ok=True)
 
 
-def _keep(host: VirtualHost, stack: ExitStack) -> None:
+def _keep(host: VirtualHost, stack: ExitStack) -> str:
     end = host.keep()
     _remember(host, int(end.split()[-1]))
     stack.pop_all()
-    click.echo(
-        f"\nkept: log in with\n  {host.address.line()}\nplay with  provision plan demo; provision rollback demo\n"
-        f"and end it with  {end}",
-        err=True,
+    program = Path(sys.argv[0])
+    return (
+        f"\nkept: log in with\n  {host.address.line()}\nplay with  {program} plan demo; {program} rollback demo\n"
+        f"and end it with  {end}   (its files go with the next one)\n"
     )
 
 

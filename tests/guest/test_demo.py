@@ -28,7 +28,7 @@ def no_demo_yet() -> Iterator[None]:
 
 def _demo(*words: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [str(BIN / "provision"), "demo", *words],
+        [str(BIN / "provision"), "demo", "--quick", *words],
         cwd=ROOT,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

@@ -99,6 +99,7 @@ def test_a_pending_reboot_ends_with_10_unless_something_failed() -> None:
     pending, failed = RebootPending("m", ["a reason"], "reboot it"), ActFailed("no")
     code = Session.exit_code.fget  # type: ignore[attr-defined]
     state = SimpleNamespace(failed_hosts={"m"})
-    assert code(SimpleNamespace(problems=[pending], state=state)) == 10
-    assert code(SimpleNamespace(problems=[pending, failed], state=state)) == 1
-    assert code(SimpleNamespace(problems=[], state=SimpleNamespace(failed_hosts=set()))) == 0
+    assert code(SimpleNamespace(ended=None, problems=[pending], state=state)) == 10
+    assert code(SimpleNamespace(ended=None, problems=[pending, failed], state=state)) == 1
+    assert code(SimpleNamespace(ended=None, problems=[], state=SimpleNamespace(failed_hosts=set()))) == 0
+    assert code(SimpleNamespace(ended=1, problems=[], state=SimpleNamespace(failed_hosts=set()))) == 1

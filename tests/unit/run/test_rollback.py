@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 from typing import Any
 
@@ -26,6 +27,7 @@ class Place:
         self.looks: list[Look] = []
         self.ends: list[Undone | ActFailed] = []
         self.did: list[str] = []
+        self.told: list[dict[str, Any]] = []
         self.allowed = False
         machine = SimpleNamespace(name="box", host_name="box")
         session = SimpleNamespace(
@@ -35,9 +37,11 @@ class Place:
             check_lock=lambda machine: None,
             rebooted=lambda machine: self.did.append("lock again"),
             host=lambda name: SimpleNamespace(name=name),
-            journal=SimpleNamespace(write=lambda event, **facts: None),
+            journal=SimpleNamespace(write=lambda event, **facts: json.dumps({"event": event, **facts})),
+            ended=None,
             say=lambda text: None,
         )
+        self.session = session
         run = SimpleNamespace(session=session, machines=[machine])
         patch = monkeypatch.setattr
         patch(rollback, "connected", lambda *words: _Context(run))
@@ -46,11 +50,12 @@ class Place:
         patch(keeping, "write_undo", lambda host, changes: self.did.append("write"))
         patch(undo, "look", lambda host, changes: self.looks.pop(0))
         patch(undo, "undo", self._undo)
+        patch(rollback.host_journal, "append", lambda host, run, line: self.told.append(json.loads(line)))
         patch(confirm, "disarm", lambda host: self.did.append("disarm"))
         patch(rebooting, "may", lambda *words: self.allowed)
         patch(rollback.reboot, "reboot", lambda *words: self.did.append("reboot"))
 
-    def _undo(self, host: Any, owner: str) -> Undone:
+    def _undo(self, host: Any, owner: str, say: Any = None) -> Undone:
         self.did.append("undo")
         end = self.ends.pop(0)
         if isinstance(end, ActFailed):
@@ -127,3 +132,20 @@ def test_a_script_that_failed_or_was_cut_is_1(place: Place) -> None:
     assert place.run().exit_code == 1
     place.looks, place.ends = [DIRTY], [ActFailed("the connection broke")]
     assert place.run().exit_code == 1
+
+
+def test_both_journals_tell_what_was_put_back_and_how_it_ended(place: Place) -> None:
+    place.looks, place.ends = [DIRTY, CLEAN], [Undone(True, False, ("x is the original again",))]
+    assert place.run().exit_code == 0
+    assert [event["event"] for event in place.told] == ["rollback", "rolled back"]
+    assert place.told[1]["back"] == ["put x back"]
+    assert place.session.ended == 0
+
+
+def test_a_run_that_nobody_could_agree_to_is_told_as_such(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rollback.sys.stdin, "isatty", lambda: False)
+    place.looks = [DIRTY]
+    place.run(yes=False)
+    assert place.session.ended == 2

@@ -128,7 +128,8 @@ def test_to_look_changes_nothing(machine: Machine, tmp_path: Path) -> None:
     code, said = undo(machine, changes, "--look")
     assert code == 0
     assert all(line.startswith("would ") for line in said.splitlines())
-    assert len(said.splitlines()) == 4
+    assert len(said.splitlines()) == 5
+    assert "would make the initramfs and the boot loader's configuration anew" in said
     assert (file.read_text(), new.read_text(), machine.bus.now(GPU)) == ("ours\n", "ours\n", "nvidia")
     assert {call.split()[1] for call in machine.calls} == {"is-enabled", "is-active"}
     assert not (machine.state / "regenerate").exists()
