@@ -130,14 +130,30 @@ def parse(section: Section | None) -> KernelLog:
         return KernelLog(error="it is not in the evidence")
     if section.data is None:
         return KernelLog(error=section.error or "there is none")
-    lines = (
-        _TIME.sub("", line).rstrip() for line in section.data.decode(errors="replace").splitlines() if line
-    )
-    return KernelLog(tuple(_joined(lines)))
+    return read(section.data.decode(errors="replace"))
+
+
+def read(text: str) -> KernelLog:
+    """The kernel log as dmesg prints it, with or without times. A message that the driver broke over several lines is
+    one again."""
+    lines = _by_time([line for line in text.splitlines() if line])
+    return KernelLog(tuple(_joined(_TIME.sub("", line).rstrip() for line in lines)))
+
+
+def _by_time(lines: Sequence[str]) -> list[str]:
+    """Only the first line of a message has a time, where the log has any."""
+    whole: list[str] = []
+    timed = any(map(_TIME.match, lines))
+    for line in lines:
+        if whole and timed and not _TIME.match(line) and line.lstrip().startswith("NVRM: "):
+            whole[-1] += f" {line.strip().removeprefix('NVRM: ')}"
+        else:
+            whole.append(line)
+    return whole
 
 
 def _joined(lines: Iterator[str]) -> Iterator[str]:
-    """The driver breaks a long message over several lines; it is one again here, up to its full stop."""
+    """Without such times, or with one on every line: a message that names a GPU goes on up to its full stop."""
     whole, parts = "", 0
     for line in lines:
         if whole and parts < 5 and line.lstrip().startswith("NVRM: ") and not _ADDRESS.search(line):

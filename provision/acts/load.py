@@ -7,9 +7,12 @@ import shlex
 
 from pyinfra.api.host import Host
 
+from checks.bdf import Bdf
+from checks.gpus import kernlog
+from checks.gpus.kernlog import KernelLog
 from provision.acts import shell
 from provision.acts.voice import Voice
-from provision.data.loading import explain, records
+from provision.data.loading import explain
 from provision.host import keeping, transport
 from provision.host.moves import Load
 from provision.run.errors import ActFailed
@@ -45,23 +48,30 @@ def load_script(wanted: Load) -> str:
 def refusal(wanted: Load, rc: int, text: str) -> str:
     """What went wrong, from the script's output and the kernel's lines after ``--- kernel``."""
     said, _, kernel = text.partition("--- kernel")
-    log = records(kernel)
+    log = kernlog.read(kernel)
     lines = [f"the NVIDIA driver {wanted.version} ({wanted.flavour}) was not loaded as wanted"]
     missing = re.search(r"^missing:(.*)$", said, re.MULTILINE)
     if missing:
-        absent = missing[1].split()
-        bound = [str(bdf) for bdf in wanted.gpus if str(bdf) not in absent]
-        for bdf in absent:
-            own = [line for line in log if bdf in line]
-            # What is said of another GPU is no cause for this one.
-            others = [str(other) for other in wanted.gpus if str(other) != bdf]
-            common = [line for line in log if not any(other in line for other in others)]
-            why = explain("\n".join(own)) or explain("\n".join(common))
-            lines += [f"  {bdf} was not taken by nvidia: {'; '.join(why) or 'the kernel gave no reason'}"]
+        absent = [bdf for bdf in wanted.gpus if str(bdf) in missing[1].split()]
+        bound = [str(bdf) for bdf in wanted.gpus if bdf not in absent]
+        lines += [f"  {bdf} was not taken by nvidia: {_why(wanted, log, bdf)}" for bdf in absent]
         lines.append(f"  {', '.join(bound)}: bound and unharmed" if bound else "  no GPU was bound")
     else:
         lines += [f"  {line.strip()}" for line in said.splitlines() if line.strip()][-8:]
-        lines += [f"  {why}" for why in explain(text)]
-    quoted = [line.strip() for line in log if "NVRM" in line or "nvidia" in line.lower()]
+        lines += [f"  {bdf}: {story}" for bdf in wanted.gpus if (story := _story(log, bdf))]
+        lines += [f"  {why}" for why in explain((*said.splitlines(), *log.lines))]
+    quoted = [line.strip() for line in log.lines if "NVRM" in line or "nvidia" in line.lower()]
     lines += [f"    kernel: {line}" for line in dict.fromkeys(quoted[-12:])]
     return "\n".join(lines)
+
+
+def _why(wanted: Load, log: KernelLog, bdf: Bdf) -> str:
+    """The kernel's own word on this GPU, else what it said in general: what is said of another GPU is no cause here."""
+    others = [str(other) for other in wanted.gpus if other != bdf]
+    common = [line for line in log.lines if not any(other in line for other in others)]
+    return _story(log, bdf) or "; ".join(explain(common)) or "the kernel gave no reason"
+
+
+def _story(log: KernelLog, bdf: Bdf) -> str:
+    story = log.about(bdf)
+    return f"{story.quoted}; {story.row.cause}. Next: {story.row.fix}" if story else ""

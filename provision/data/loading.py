@@ -1,8 +1,10 @@
-"""Why the NVIDIA modules do not load, or do not take a GPU: the kernel's words, what they mean, what to do."""
+"""Why the NVIDIA modules do not load: what modprobe and the kernel say, what it means, what to do. What is said of one
+GPU is in checks/data/kernel_lines.py."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 CHECKED = "2026-11-29"
@@ -63,20 +65,6 @@ WORDS = (
         _NV,
     ),
     Words(
-        "gsp",
-        r"not supported by open nvidia\.ko because it does not include the required GPU",
-        "this GPU has no GPU System Processor: the open module cannot drive it",
-        "set flavour='proprietary' (Maxwell, Pascal and Volta need it, up to branch 580)",
-        _NV,
-    ),
-    Words(
-        "bus",
-        r"fallen off the bus",
-        "the GPU does not answer on the bus (reads give ffffffff)",
-        "switch the machine off and on again (a reboot may not do); if it stays, reseat the card or look at its power",
-        _NV,
-    ),
-    Words(
         "unsupported",
         r"NVRM: The NVIDIA (probe routine failed|GPU \S+ .*is not supported by the NVIDIA)",
         "the driver refuses this GPU",
@@ -100,28 +88,11 @@ WORDS = (
 )
 
 
-_STAMP = re.compile(r"\[\s*\d+\.\d+\]")
-
-
-def records(text: str) -> list[str]:
-    """The lines of a text, those of the kernel's log whole: what the driver says in one breath, with line breaks in it,
-    dmesg shows as further lines without a time, and only the first names the GPU."""
-    found: list[str] = []
-    inside = False
-    for line in text.splitlines():
-        if inside and line.lstrip().startswith("NVRM: ") and not _STAMP.match(line):
-            found[-1] += " " + line.strip().removeprefix("NVRM: ")
-        else:
-            inside = bool(_STAMP.match(line))
-            found.append(line)
-    return found
-
-
-def explain(text: str) -> list[str]:
-    """One sentence for each cause found in the text, most telling first."""
-    whole = "\n".join(records(text))
+def explain(lines: Iterable[str]) -> list[str]:
+    """One sentence for each cause found in the lines (a kernel's message is one line), most telling first."""
+    text = "\n".join(lines)
     return [
         f"{line.rstrip('.')}; {words.cause}. Next: {words.next_step}"
         for words in WORDS
-        if (line := words.found_in(whole)) is not None
+        if (line := words.found_in(text)) is not None
     ]

@@ -232,6 +232,20 @@ def test_a_message_broken_over_lines_is_one_again() -> None:
     lines = kernlog.parse(Section(kernlog.KIND, kernlog.PATH, text)).lines
     assert len(lines) == 2
     assert lines[0].endswith("does not include the required GPU System Processor (GSP).")
+    untimed = re.sub(rb"\[ +[0-9.]+\] ", b"", text)
+    assert kernlog.parse(Section(kernlog.KIND, kernlog.PATH, untimed)).lines == lines
+
+
+def test_a_message_is_one_wherever_the_driver_broke_it() -> None:
+    said = kernlog.read(
+        f"[  102.1] NVRM: The NVIDIA GPU {A}\n"
+        "               NVRM: (PCI ID: 10de:2230) installed in this system has\n"
+        "               NVRM: fallen off the bus and is not responding to commands.\n"
+        f"[  102.2] nvidia: probe of {A} failed with error -1\n"
+    )
+    story = said.about(Bdf.parse(A))
+    assert story is not None
+    assert story.row.name == "off-the-bus"
 
 
 def test_the_log_is_kept_without_serial_numbers_and_without_what_is_not_nvidia_s() -> None:
