@@ -43,6 +43,7 @@ REQUESTS = [
     "glob:/etc/initramfs-tools/scripts/*/*",
     "glob:/etc/driverctl.d/*",
     "file:/etc/default/grub",
+    "tool:update-grub",
     "glob:/etc/default/grub.d/*.cfg",
     "file:/etc/kernel/cmdline",
     f"file:{PROXMOX_LOADERS}",

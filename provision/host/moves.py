@@ -30,7 +30,7 @@ class Edits:
 @dataclass(frozen=True)
 class Regenerate:
     """What has to be made anew so that the next boot follows the files. ``kernels`` are the releases whose initramfs is
-    rebuilt; ``boot_loader`` None: its configuration did not change."""
+    rebuilt; ``boot_loader`` None: the machine has none of these."""
 
     kernels: tuple[str, ...]
     boot_loader: Literal["grub", "proxmox-boot-tool"] | None

@@ -84,7 +84,7 @@ class Session:
 
     def open_journal(self) -> None:
         """Before anything is touched. Raises RunError when it cannot be written."""
-        assert self.journal
+        _ = self.journal
 
     def tell_journal(self, event: str, **facts: Any) -> None:
         """Writes what happened already: a journal that cannot be written does not keep it from being dealt with."""

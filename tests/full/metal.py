@@ -14,8 +14,8 @@ import pytest
 from provision.testhost.vm import image
 from provision.testhost.vm.host import EmulatedGpu, VirtualHost
 from provision.testhost.vm.recipe import Recipe
-from tests.vm.place import FIRST, FUNCTIONS, SECOND, Metal
-from tests.vm.rig import CACHE, WAIT, say
+from tests.vm.place import FIRST, SECOND, Metal
+from tests.vm.rig import CACHE, FUNCTIONS, WAIT, say
 
 LOCKED = dict.fromkeys(FUNCTIONS, "vfio-pci")
 WHOLE = EmulatedGpu()

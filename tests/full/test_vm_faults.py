@@ -48,11 +48,11 @@ def test_gpus_that_the_driver_refuses_are_named_each_with_its_cause_and_all_is_t
         line.split()[0]: line for line in done.stderr.splitlines() if "was not taken by nvidia" in line
     }
     assert set(refused) == {SECOND, THIRD}
-    assert "no GPU System Processor" in refused[SECOND]
-    assert "Next: set flavour='proprietary'" in refused[SECOND]
+    assert "GPU System Processor (GSP)" in refused[SECOND]
+    assert "flavour='proprietary'" in refused[SECOND]
     assert "fallen off the bus" not in refused[SECOND]
     assert "fallen off the bus" in refused[THIRD]
-    assert "Next: switch the machine off and on again" in refused[THIRD]
+    assert "Next: switch the host off and on" in refused[THIRD]
     assert "System Processor" not in refused[THIRD]
     assert f"{FIRST}: bound and unharmed" in done.stderr
     assert "taking back what this run changed" in done.stderr

@@ -13,9 +13,10 @@ from provision.testhost import demo_files
 from provision.testhost.vm.errors import TestHostError
 from provision.testhost.vm.host import VirtualHost
 from tests.controller import Operator
+from tests.vm import rig
+from tests.vm.rig import FUNCTIONS
 
-FIRST, SECOND = "0000:01:00.0", "0000:02:00.0"
-FUNCTIONS = (FIRST, "0000:01:00.1", SECOND, "0000:02:00.1")
+FIRST, SECOND = FUNCTIONS[0], FUNCTIONS[2]
 CONTAINER = "kpro-vm-test"
 PORT = 18470
 DEADLINE = 1800
@@ -108,11 +109,7 @@ class Metal(Operator):
 
     def drivers(self) -> dict[str, str]:
         """The driver of every GPU and audio function; empty for none."""
-        script = "".join(
-            f"echo {bdf} $(basename $(readlink /sys/bus/pci/devices/{bdf}/driver) 2>/dev/null);"
-            for bdf in FUNCTIONS
-        )
-        return {line.split()[0]: [*line.split(), ""][1] for line in self.sh(script).splitlines()}
+        return rig.drivers(self.vm)
 
     def overrides(self) -> set[str]:
         return set(self.sh("cat /sys/bus/pci/devices/0000:0[12]:00.*/driver_override").split())

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.vm.place import FIRST, FUNCTIONS, SECOND, Metal
+from tests.vm.place import FIRST, SECOND, Metal
+from tests.vm.rig import FUNCTIONS
 
 pytestmark = pytest.mark.usefixtures("one_operator")
 
@@ -74,6 +75,7 @@ def test_one_command_takes_locked_gpus_to_an_answering_service(metal: Metal, bef
     assert "535.261.03" in metal.sh("cat /proc/driver/nvidia/version")
     planned = {(item["kind"], item["subject"]) for item in plan["machines"][0]["items"]}
     did = {tuple(entry.split(" on ")[0].split(" ", 1)) for entry in metal.changed()}
+    assert ("service.cutover", "tiny") in did
     assert did <= planned
 
 

@@ -70,7 +70,7 @@ def _files(machine: Machine, snapshot: Snapshot, seen: Hands) -> list[Item]:
             raise CouldNotLook(
                 "/boot has no kernel with modules in /lib/modules, whose initramfs is to be made anew"
             )
-        loader = _loader(snapshot, pending, [edit.path for edit in edits])
+        loader = _loader(snapshot)
         text = f"make the initramfs of {', '.join(kernels)} anew" + (f" and run {loader}" if loader else "")
         move = Regenerate(kernels, loader)
         items.append(
@@ -79,13 +79,12 @@ def _files(machine: Machine, snapshot: Snapshot, seen: Hands) -> list[Item]:
     return items
 
 
-def _loader(snapshot: Snapshot, pending: bool, paths: Sequence[str]) -> Loader:
-    """What writes the boot loader's configuration: needed when a command line changed, and on Proxmox always, because
-    proxmox-boot-tool copies kernels and initramfs to its partitions."""
+def _loader(snapshot: Snapshot) -> Loader:
+    """What writes the boot loader's configuration. It is always run with the initramfs, as undo.sh does: after a cut
+    nobody knows which of the two was left behind, and proxmox-boot-tool copies the initramfs to its partitions."""
     if snapshot.file(boot.PROXMOX_LOADERS) is not None:
         return "proxmox-boot-tool"
-    grub = snapshot.file("/etc/default/grub") is not None
-    return "grub" if grub and (pending or any(path.startswith("/etc/default/") for path in paths)) else None
+    return "grub" if snapshot.has_tool("update-grub") else None
 
 
 def _to_do(machine: Machine, look: Look, seen: Hands, gpu: PciFunction) -> bool:

@@ -83,7 +83,7 @@ class Seen:
         self.put("file", "/sys/kernel/security/lockdown", None)
         for path in (reboot.ARM, *reboot.TAKEN_BACK, nodes.UNIT, nodes.SCRIPT):
             self.put("file", path, None)
-        self.put("link", nodes.LINK, None).cmd("device-nodes", "").tools("zstd", "dkms")
+        self.put("link", nodes.LINK, None).cmd("device-nodes", "").tools("zstd", "dkms", "update-grub")
         for path in driver_seen.RUN_MARKS:
             self.put("stat", path, None)
         return self.cmd("openers", "\n").cmd("kernel-log", "\n").driver(None, kernel)

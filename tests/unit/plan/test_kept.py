@@ -235,6 +235,10 @@ def test_proxmox_boots_by_its_own_tool(piled: Seen, one: Machine) -> None:
     assert item(plan(piled, one), "release.regenerate").payload.boot_loader == "proxmox-boot-tool"
 
 
-def test_grub_is_left_alone_when_its_files_do_not_change(piled: Seen, one: Machine) -> None:
+def test_grub_is_run_whatever_changed_and_only_where_it_is(piled: Seen, one: Machine) -> None:
     piled.put("file", "/etc/default/grub", 'GRUB_CMDLINE_LINUX="quiet"\n')
+    found = item(plan(piled, one), "release.regenerate")
+    assert found.payload.boot_loader == "grub"
+    assert "and run grub" in found.text
+    piled.tools("update-grub", there=False)
     assert item(plan(piled, one), "release.regenerate").payload.boot_loader is None
