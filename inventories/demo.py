@@ -24,7 +24,7 @@ machine = Machine(
         Gpu(bdf="02:00.0", model="RTX A6000"),
     ],
     gpu_count=2,
-    driver=Driver(version="535.261.03", flavour="open", route="prebuilt"),
+    driver=Driver(version=demo.DRIVER, flavour=demo.FLAVOUR, route="prebuilt"),
     guests=[
         Guest(
             name="llm",

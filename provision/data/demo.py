@@ -16,6 +16,9 @@ CONTAINER = "kpro-demo"
 PORT = 18480
 """A port that no engine uses by default, so that a demonstration never meets a real service."""
 
+DRIVER, FLAVOUR = "535.261.03", "open"
+"""The driver of Debian 12, which builds for its kernel."""
+
 MODEL_REVISION = DEMO_REVISION
 """The tiny model is made on the spot: its content's digest stands for the commit that it does not have."""
 

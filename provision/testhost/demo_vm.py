@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
@@ -19,21 +19,21 @@ from provision.driver import cache as prebuilt
 from provision.driver import command as build_driver
 from provision.driver.archive import Prebuilt
 from provision.run import journal
-from provision.run.errors import EXIT_DONE, EXIT_ERROR, EXIT_PENDING
+from provision.run.errors import EXIT_DONE, EXIT_ERROR, EXIT_LOCKED, EXIT_PENDING
 from provision.testhost import demo_files
 from provision.testhost.files import write_whole
 from provision.testhost.report import Demo, GateSeen, GpuSeen, Timed, complete, render
 from provision.testhost.vm import image, qemu
-from provision.testhost.vm.errors import TestHostError
+from provision.testhost.vm.command import bdf
+from provision.testhost.vm.errors import TestHostBusy, TestHostError
 from provision.testhost.vm.host import VirtualHost
-from provision.testhost.vm.pile import PILES
+from provision.testhost.vm.image import Image
 from provision.testhost.vm.recipe import Recipe
 
-INVENTORY = "demo"
-PIN, FLAVOUR = "535.261.03", "open"
-"""Of inventories/demo.py: the driver of Debian 12, which builds for its kernel."""
+T = TypeVar("T")
 
-GPUS = ("0000:01:00.0", "0000:02:00.0")
+INVENTORY, PARTS = "demo", 7
+GPUS = (bdf(0), bdf(1))
 
 LOOK_AT_GPUS = "for g in {gpus}; do echo $g $(basename $(readlink /sys/bus/pci/devices/$g/driver)); done"
 NODES = (
@@ -56,29 +56,25 @@ class Story:
     """What was done and seen so far."""
 
     commands: Any
-    keep: bool
-    parts: int = 7
-    kept: str = ""
-    seen: Demo = field(default_factory=lambda: Demo(steps=(), pin=PIN))
+    seen: Demo = field(default_factory=lambda: Demo(steps=(), pin=demo.DRIVER))
 
-    def part(self, title: str, body: Callable[[], str | None]) -> None:
-        """Runs one part and keeps its seconds; what the body returns is its note in the report."""
-        number = len(self.seen.steps) + 1
-        click.secho(f"\n[{number}/{self.parts}] {title}", bold=True, err=True)
-        started = time.monotonic()
-        note = ""
+    def part(self, title: str, body: Callable[[], T], note: Callable[[T], str] = lambda _: "") -> T:
+        """Runs one part and keeps its seconds, with a note on what came of it for the report."""
+        click.secho(f"\n[{len(self.seen.steps) + 1}/{PARTS}] {title}", bold=True, err=True)
+        started, said = time.monotonic(), ""
         try:
-            note = body() or ""
+            made = body()
+            said = note(made)
+            return made
         finally:
-            timed = Timed(title, time.monotonic() - started, note)
+            timed = Timed(title, time.monotonic() - started, said)
             self.seen = replace(self.seen, steps=(*self.seen.steps, timed))
 
 
 def build() -> int:
     """Builds what is missing, as root, so that everything else runs as anybody. Gives the exit code."""
     try:
-        qemu.find(_say)
-        return _driver(image.ready(Recipe(pile=PILES["full"]), _say).kernel)
+        return _driver(_image().kernel)
     except (OSError, TestHostError) as error:
         click.secho(f"error: {error}", fg="red", err=True)
     except KeyboardInterrupt:
@@ -86,21 +82,30 @@ def build() -> int:
     return EXIT_ERROR
 
 
+def _image() -> Image:
+    qemu.find(_say)
+    return image.ready(Recipe(), _say)
+
+
 def _driver(kernel: str) -> int:
-    if Prebuilt(PIN, FLAVOUR, kernel) in prebuilt.held():
+    if Prebuilt(demo.DRIVER, demo.FLAVOUR, kernel) in prebuilt.held():
         return EXIT_DONE
-    return build_driver.run(PIN, kernel, FLAVOUR, "bookworm", None, None, None)
+    return build_driver.run(demo.DRIVER, kernel, demo.FLAVOUR, "bookworm", None, None, None)
 
 
 def run(commands: Any, *, keep: bool) -> int:
     """Gives the exit code. ``commands`` is provision.run.commands. Nothing is left running, unless ``keep``."""
-    story = Story(commands, keep)
-    code, stopped = EXIT_DONE, None
+    story = Story(commands)
+    code, stopped, kept = EXIT_DONE, None, ""
     with ExitStack() as stack:
         try:
-            _tell(story, stack)
+            host = _tell(story, stack)
+            if keep:
+                kept = _keep(host, stack)
         except Stopped as error:
             code, stopped = error.code, str(error)
+        except TestHostBusy as error:
+            code, stopped = EXIT_LOCKED, str(error)
         except (OSError, TestHostError) as error:
             code, stopped = EXIT_ERROR, str(error)
         except KeyboardInterrupt:
@@ -109,46 +114,40 @@ def run(commands: Any, *, keep: bool) -> int:
     if seen.boot_seconds is None:
         click.secho(f"error: {stopped}", fg="red", err=True)
         return code
-    click.echo("\n" + render(seen, colour=sys.stderr.isatty()) + story.kept, err=True, nl=False)
+    click.echo("\n" + render(seen, colour=sys.stderr.isatty()) + kept, err=True, nl=False)
     return code if code or complete(seen) else EXIT_ERROR
 
 
-def _tell(story: Story, stack: ExitStack) -> None:
-    made: dict[str, Any] = {}
-
-    def files() -> None:
-        demo_files.prepare(demo_files.demo_folder())
-
-    def host_image() -> str | None:
-        qemu.find(_say)
-        made["image"] = image.ready(Recipe(pile=PILES["full"]), _say)
-        return f"kernel {made['image'].kernel}"
-
-    def driver() -> str | None:
-        if code := _driver(made["image"].kernel):
-            raise Stopped(code, "the driver could not be built")
-        return None
-
-    def boot() -> str | None:
-        host = stack.enter_context(VirtualHost(made["image"], say=_say, owner="provision demo", wait=0))
-        made["host"] = host
-        stack.callback(_forget)
-        _remember(host)
-        locked = _lines(host.ssh(LOOK_AT_GPUS.format(gpus=" ".join(GPUS))).stdout)
-        gpus = tuple(GpuSeen(bdf, (locked.get(bdf, "no driver"),)) for bdf in GPUS)
-        story.seen = replace(story.seen, gpus=gpus)
-        return "KVM" if host.kvm else "emulated: KVM does not work here"
-
-    story.part("make the engine's wheel and a tiny model", files)
-    story.part("build the virtual host: Debian 12, two emulated RTX A6000 (minutes, once)", host_image)
-    story.part(f"build driver {PIN} for its kernel (minutes, once)", driver)
-    story.part("boot it from its own disk: both GPUs are bound to vfio-pci", boot)
-    story.seen = replace(story.seen, boot_seconds=story.seen.steps[-1].seconds)
+def _tell(story: Story, stack: ExitStack) -> VirtualHost:
+    story.part(
+        "make the engine's wheel and a tiny model", lambda: demo_files.prepare(demo_files.demo_folder())
+    )
+    found = story.part(
+        "build the virtual host: Debian 12, two emulated RTX A6000 (minutes, once)",
+        _image,
+        lambda made: f"kernel {made.kernel}",
+    )
+    if code := story.part(
+        f"build driver {demo.DRIVER} for its kernel (minutes, once)", lambda: _driver(found.kernel)
+    ):
+        raise Stopped(code, "the driver could not be built")
+    host = story.part(
+        "boot it from its own disk: both GPUs are bound to vfio-pci",
+        lambda: stack.enter_context(VirtualHost(found, say=_say, owner="provision demo")),
+        lambda made: "KVM" if made.kvm else "emulated: KVM does not work here",
+    )
+    stack.callback(_forget)
+    _remember(host)
+    locked = _lines(host.ssh(LOOK_AT_GPUS.format(gpus=" ".join(GPUS))).stdout)
+    story.seen = replace(
+        story.seen,
+        boot_seconds=story.seen.steps[-1].seconds,
+        gpus=tuple(GpuSeen(gpu, (locked.get(gpu, "no driver"),)) for gpu in GPUS),
+    )
     story.part("plan: what would be done", lambda: _planned(story))
-    story.part("apply: from locked GPUs to an answering service", lambda: _applied(story, made["host"]))
+    story.part("apply: from locked GPUs to an answering service", lambda: _applied(story, host))
     story.part("apply again: nothing to do", lambda: _again(story))
-    if story.keep:
-        story.kept = _keep(made["host"], stack)
+    return host
 
 
 def _planned(story: Story) -> None:

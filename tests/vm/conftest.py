@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from provision.data import demo
 from provision.testhost.vm import image
 from provision.testhost.vm.host import EmulatedGpu, VirtualHost
 from provision.testhost.vm.image import Image
@@ -18,8 +19,6 @@ from tests.controller import BIN
 from tests.vm.place import Metal
 from tests.vm.reboot_rig import attached
 from tests.vm.rig import CACHE, WAIT, say
-
-PIN = "535.261.03"
 
 
 @pytest.fixture(scope="session")
@@ -49,7 +48,7 @@ def vm(vm_image: Image) -> Iterator[VirtualHost]:
 @pytest.fixture(scope="session")
 def prebuilt(vm_image: Image) -> Path:
     """The folder with the pinned driver for the image's kernel, compiled once for all sessions."""
-    command = [str(BIN / "provision"), "build-driver", "--driver", PIN, "--kernel", vm_image.kernel]
+    command = [str(BIN / "provision"), "build-driver", "--driver", demo.DRIVER, "--kernel", vm_image.kernel]
     done = subprocess.run(
         command,
         env={**os.environ, "XDG_CACHE_HOME": CACHE},

@@ -67,7 +67,7 @@ class Metal(Operator):
         *,
         gpus: tuple[str, ...] = ("01:00.0", "02:00.0"),
         gpu_count: int = 2,
-        driver: str = "535.261.03",
+        driver: str = demo.DRIVER,
         route: str = "prebuilt",
         reboot: str = "allowed",
         flags: tuple[str, ...] = (),

@@ -7,3 +7,7 @@ class TestHostError(Exception):
     """The virtual host cannot be built, booted or reached. The text says what was seen and what to do."""
 
     __test__ = False
+
+
+class TestHostBusy(TestHostError):
+    """Another test host runs; the text says whose."""

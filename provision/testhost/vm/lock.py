@@ -11,7 +11,7 @@ from typing import TextIO
 
 from . import cache
 from .cache import Say
-from .errors import TestHostError
+from .errors import TestHostBusy
 
 _LOOK = 1.0
 
@@ -29,7 +29,7 @@ class Lock:
         return self._file.fileno()
 
     def take(self, owner: str, wait: float, say: Say) -> None:
-        """Raises TestHostError, with the holder, when it is not free within ``wait`` seconds."""
+        """Raises TestHostBusy, with the holder, when it is not free within ``wait`` seconds."""
         cache.make_folder(self._path.parent)
         file = self._path.open("a+")
         until = time.monotonic() + wait
@@ -42,7 +42,7 @@ class Lock:
                 except BlockingIOError:
                     holder = self.holder()
                     if time.monotonic() >= until:
-                        raise TestHostError(
+                        raise TestHostBusy(
                             f"a test host runs on this machine already ({holder}), and there is one at a time: "
                             "wait until it has ended, or end it by that pid"
                         ) from None
