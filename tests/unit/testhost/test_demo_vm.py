@@ -1,0 +1,52 @@
+"""How the demonstration ends when a part does not: with the part's own code, and its reason alone when nothing booted."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from provision.testhost import demo_vm
+from provision.testhost.vm.errors import TestHostBusy, TestHostError
+
+
+@pytest.fixture
+def built(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo_vm.demo_files, "prepare", lambda folder: None)
+    monkeypatch.setattr(demo_vm, "_image", lambda: SimpleNamespace(kernel="6.1.0-50-amd64"))
+    monkeypatch.setattr(demo_vm, "_driver", lambda kernel: 0)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (TestHostBusy("a test host runs already (somebody, pid 7)"), 4),
+        (TestHostError("it does not boot"), 1),
+        (OSError("no space left"), 1),
+        (KeyboardInterrupt(), 1),
+    ],
+)
+def test_a_host_that_does_not_come_up_ends_it_with_the_reason_and_no_report(
+    built: None,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    error: BaseException,
+    code: int,
+) -> None:
+    def fails(*words: object, **more: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(demo_vm, "VirtualHost", fails)
+    assert demo_vm.run(None, keep=False) == code
+    said = capsys.readouterr().err
+    assert (str(error) or "interrupted") in said
+    assert "not shown" not in said
+
+
+def test_a_driver_that_is_not_built_ends_it_with_the_builders_code(
+    built: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(demo_vm, "_driver", lambda kernel: 3)
+    assert demo_vm.run(None, keep=False) == 3
+    assert "the driver could not be built" in capsys.readouterr().err
