@@ -1,4 +1,4 @@
-"""How the demonstration ends when a part does not: with the part's own code, and its reason alone when nothing booted."""
+"""How the demonstration ends when a part does not: with its own code, and the reason alone when nothing booted."""
 
 from __future__ import annotations
 
