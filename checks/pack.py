@@ -19,6 +19,7 @@ from io import BytesIO
 from pathlib import Path
 
 import checks
+from checks.caches import cache_folder
 from checks.files import write_whole
 from checks.serving import guard
 
@@ -60,7 +61,7 @@ def build(dest: Path) -> str:
 
 def cached() -> Path:
     """The single file in ``$XDG_CACHE_HOME/kpro``, named after the digest of what goes into it."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kpro"
+    cache = cache_folder()
     path = cache / f"provcheck-{_fingerprint()}.pyz"
     if not path.is_file():
         cache.mkdir(parents=True, exist_ok=True)

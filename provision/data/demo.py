@@ -4,11 +4,10 @@ host is while one is up."""
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from provision.testhost.demo_files import DEMO_REVISION
+from provision.testhost.demo_files import DEMO_REVISION, demo_folder
 
 CONTAINER = "kpro-demo"
 """The LXC container of the demonstration. Its name says whose it is: nothing else is ever removed."""
@@ -42,10 +41,8 @@ class VirtualHost(NamedTuple):
 
 
 def folder(name: str) -> Path:
-    """``$KPRO_DEMO_DIR/<name>``, else ``$XDG_CACHE_HOME/kpro/demo/<name>`` (``~/.cache`` by default)."""
-    given = os.environ.get("KPRO_DEMO_DIR")
-    cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return (Path(given) if given else Path(cache) / "kpro" / "demo") / name
+    """A file or folder of the demonstration, see ``demo_folder``."""
+    return demo_folder() / name
 
 
 def record() -> Path:

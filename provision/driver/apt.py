@@ -7,15 +7,13 @@ installed together.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from provision.debian import COMPONENTS, TARGETS, archives
 from provision.driver.process import Commands, Failed
 
-COMPONENTS = "main contrib non-free non-free-firmware"
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
-_TARGETS = "$(CREATED_BY)|$(ORIGIN)|$(COMPONENT)|$(RELEASE)|$(REPO_URI)"
 
 
 @dataclass(frozen=True)
@@ -35,14 +33,8 @@ class Apt:
 
     def prepare(self, suite: str) -> None:
         """Reads the suite's package lists. Raises Failed when no Debian mirror is known or it does not answer."""
-        rows = [
-            line.split("|")
-            for line in self.run.output(["apt-get", "indextargets", "--format", _TARGETS]).splitlines()
-        ]
-        debian = [
-            (row[3], row[4]) for row in rows if len(row) == 5 and row[:3] == ["Packages", "Debian", "main"]
-        ]
-        main = next((uri for release, uri in debian if not re.search(r"-|/updates", release)), None)
+        found = archives(self.run.output(["apt-get", "indextargets", "--format", TARGETS]))
+        main = found.get("main")
         if main is None:
             raise Failed(
                 "apt of this machine knows no Debian mirror; the driver's sources and the kernel's "
@@ -52,9 +44,8 @@ class Apt:
         by = f"[signed-by={KEYRING}] " if KEYRING.exists() else ""
         lines = [f"deb {by}{main} {suite} {COMPONENTS}"]
         for what in ("updates", "security"):
-            uri = next((uri for release, uri in debian if release.endswith(f"-{what}")), None)
-            if uri:
-                lines.append(f"deb {by}{uri} {suite}-{what} {COMPONENTS}")
+            if what in found:
+                lines.append(f"deb {by}{found[what]} {suite}-{what} {COMPONENTS}")
         for folder in ("state/lists/partial", "cache/archives/partial"):
             (self.folder / folder).mkdir(parents=True)
         (self.folder / "status").touch()

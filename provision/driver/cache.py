@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
+from checks.caches import cache_folder
 from provision.driver.archive import Prebuilt
 
 
 def folder() -> Path:
-    """A relative XDG_CACHE_HOME is to be ignored, says the base directory specification."""
-    cache = os.environ.get("XDG_CACHE_HOME", "")
-    home = Path(cache) if cache.startswith("/") else Path.home() / ".cache"
-    return home / "kpro" / "prebuilt"
+    return cache_folder() / "prebuilt"
 
 
 def held() -> tuple[Prebuilt, ...]:

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from checks.caches import cache_folder
 from provision.stack.manifest import ManifestError, digest, manifest
 
 from .files import write_whole
@@ -26,10 +27,7 @@ def demo_folder(environ: Mapping[str, str] = os.environ) -> Path:
     """Where the files lie: ``KPRO_DEMO_DIR``, else ``kpro/demo`` under the user's cache folder."""
     if chosen := environ.get("KPRO_DEMO_DIR"):
         return Path(chosen).absolute()
-    cache = environ.get("XDG_CACHE_HOME", "")
-    # A relative XDG_CACHE_HOME is to be ignored, says the base directory specification.
-    base = Path(cache) if cache.startswith("/") else Path(environ.get("HOME") or Path.home()) / ".cache"
-    return base / "kpro" / "demo"
+    return cache_folder(environ) / "demo"
 
 
 def wheel_folder(folder: Path) -> Path:

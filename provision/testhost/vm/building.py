@@ -11,6 +11,8 @@ from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 
+from checks.caches import cache_folder
+
 from .cache import Say
 from .errors import TestHostError
 from .leash import Leash
@@ -39,7 +41,7 @@ def demand_root(what: str) -> None:
     """Raises TestHostError unless root asks."""
     if os.geteuid() == 0:
         return
-    cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    cache = cache_folder().parent
     raise TestHostError(
         f"{what} is not built yet, and building needs root (mmdebstrap, chroot); once it is there, no root is "
         f"needed: sudo env XDG_CACHE_HOME={cache} {sys.executable} -m provision.testhost.vm --build"

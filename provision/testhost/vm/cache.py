@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from checks.caches import cache_folder
+
 from .errors import TestHostError
 
 Say = Callable[[str], None]
@@ -20,10 +22,8 @@ _PARTIAL = ".partial-"
 
 
 def folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """The cache of the virtual host. A relative XDG_CACHE_HOME is ignored, as its specification wants."""
-    cache = environ.get("XDG_CACHE_HOME", "")
-    base = Path(cache) if cache.startswith("/") else Path(environ.get("HOME") or Path.home()) / ".cache"
-    return base / "kpro" / "vm"
+    """The cache of the virtual host."""
+    return cache_folder(environ) / "vm"
 
 
 def make_folder(path: Path) -> Path:

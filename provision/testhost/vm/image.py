@@ -10,6 +10,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from provision.debian import COMPONENTS
 from provision.guest import root, root_recipe
 
 from . import building, cache, disk, mirror
@@ -118,7 +119,7 @@ def _build_system(folder: Path, recipe: Recipe, say: Say) -> None:
         folder / "system.tar",
         recipe.suite,
         recipe.packages,
-        [f"deb {mirror.mirror()} {recipe.suite} {mirror.COMPONENTS}"],
+        [f"deb {mirror.mirror()} {recipe.suite} {COMPONENTS}"],
         say,
         options=[f"--aptopt={settings}", f'--customize-hook=sh {shlex.quote(str(hook))} "$1"'],
     )

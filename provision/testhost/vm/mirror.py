@@ -3,31 +3,19 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 from pathlib import Path
 
+from provision.debian import TARGETS, archives
+
 from .errors import TestHostError
-
-_ROW = "$(CREATED_BY)|$(ORIGIN)|$(COMPONENT)|$(RELEASE)|$(REPO_URI)"
-_SIDE = re.compile(r"-(updates|security|backports|proposed)|/updates")
-COMPONENTS = "main contrib non-free non-free-firmware"
-
-
-def mirror_in(rows: str) -> str | None:
-    """The URI of a Debian archive among rows of ``apt-get indextargets``; side archives do not count."""
-    for row in rows.splitlines():
-        kind, origin, component, release, uri = (*row.split("|"), "", "", "", "", "")[:5]
-        if (kind, origin, component) == ("Packages", "Debian", "main") and uri and not _SIDE.search(release):
-            return uri
-    return None
 
 
 def mirror() -> str:
     """The Debian archive to build from; ``KPRO_DEBIAN_MIRROR`` names another one. Raises TestHostError."""
     if chosen := os.environ.get("KPRO_DEBIAN_MIRROR"):
         return chosen
-    found = mirror_in(_said("apt-get", "indextargets", "--format", _ROW))
+    found = archives(_said("apt-get", "indextargets", "--format", TARGETS)).get("main")
     if found is None:
         raise TestHostError(
             "apt knows no Debian archive on this machine, and the test host is made of Debian's packages: "

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from provision.testhost.vm import command, mirror, qemu
+from provision.testhost.vm import command, qemu
 from provision.testhost.vm.command import MOST_GPUS, Shape, Sockets, bdf, words
 from provision.testhost.vm.ssh import Address
 
@@ -80,19 +80,6 @@ def test_a_comma_in_a_path_is_not_the_end_of_it() -> None:
 def test_the_version_of_qemu_is_read_from_what_it_says(said: str, version: tuple[int, int]) -> None:
     assert qemu.version_in(said) == version
     assert (version >= qemu.OLDEST) is (version == (10, 1))
-
-
-def test_the_mirror_is_debians_main_archive_and_none_of_its_side_archives() -> None:
-    rows = [
-        "Packages|Debian|main|bookworm-security|http://s.example/",
-        "Packages|Debian|main|bookworm-updates|http://u.example/",
-        "Packages|Other|main|bookworm|http://o.example/",
-        "Translations|Debian|main|bookworm|http://t.example/",
-        "Packages|Debian|main|bookworm|http://d.example/debian/",
-        "nonsense",
-    ]
-    assert mirror.mirror_in("\n".join(rows)) == "http://d.example/debian/"
-    assert mirror.mirror_in("\n".join(rows[:4])) is None
 
 
 def test_the_way_in_trusts_one_key_and_no_setting_of_the_users() -> None:
