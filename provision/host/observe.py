@@ -24,7 +24,10 @@ def command(requests: Sequence[str]) -> str:
 
 def observe(host: Any, requests: Sequence[str]) -> Snapshot:
     """One round trip. Raises RunError when the machine could not be looked at."""
-    done = transport.run(host, command(requests), timeout=DEADLINE)
+    try:
+        done = transport.run(host, command(requests), timeout=DEADLINE)
+    except OSError as error:
+        raise RunError(f"{host.name} could not be looked at: {error}") from error
     if not done.ok:
         raise RunError(f"{host.name} could not be looked at: {done.error_text or f'exit {done.rc}'}")
     try:

@@ -420,19 +420,20 @@ def test_a_model_file_that_is_gone_is_put_again_under_the_running_service(place:
 
 
 def test_what_is_undone_without_a_controller_keeps_all_data(place: Place) -> None:
-    undone = subprocess.run(["/var/lib/kpro/undo.sh"], capture_output=True, text=True, check=False)
+    # Only the run that made this container: undo.sh alone would stop every container of kpro on the machine.
+    run = [event["run"] for event in place.events() if event.get("kind") == "container.create"][-1]
+    command = ["/var/lib/kpro/undo.sh", run]
+    undone = subprocess.run(command, capture_output=True, text=True, check=False)
     try:
-        assert place.container.name in undone.stdout
+        assert f"container {place.container.name} is stopped" in undone.stdout
         state = subprocess.run(
             ["lxc-info", "-n", place.container.name, "-sH"], capture_output=True, text=True, check=True
         )
         assert state.stdout.strip() == "STOPPED"
         assert "lxc.start.auto = 0" in (LXC / place.container.name / "config").read_text()
         assert list(place.container.rootfs.glob("srv/models/kpro--tiny@*/model.safetensors"))
-        assert (
-            subprocess.run(["/var/lib/kpro/undo.sh"], capture_output=True, check=False).returncode
-            == undone.returncode
-        )
+        again = subprocess.run(command, capture_output=True, check=False)
+        assert again.returncode == undone.returncode
     finally:
         done = place.apply()
     assert done.returncode == 0, done.stderr[-3000:]

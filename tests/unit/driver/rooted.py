@@ -96,13 +96,25 @@ esac""",
 cd "/lib/modules/$1" && find kernel updates -name '*.ko' 2>/dev/null | sed 's/$/:/' >modules.dep""",
     "ldconfig": "exit 0",
     "sync": "exit 0",
+    "systemctl": "exit 0",
+    # What reaches the machine itself through the kernel or a socket, past any overlay.
+    **dict.fromkeys(
+        ("lxc-stop", "lxc-start", "lxc-info", "modprobe", "rmmod", "insmod", "udevadm", "reboot"), "exit 99"
+    ),
+    **dict.fromkeys(("update-initramfs", "update-grub", "proxmox-boot-tool", "apt-get", "dpkg"), "exit 99"),
 }
+
+
+_OWN = ("var/lib/kpro", "var/lib/lxc", "run/kpro", "run/systemd", "boot")
 
 
 class Overlaid(Place):
     """This machine with its /usr, /etc, /opt and /var overlaid: what is written goes to a folder of the test. Works
     without root where user namespaces do. ``modinfo``, ``depmod`` and ``ldconfig`` are doubles; a shell fragment in
-    ``control/depmod`` makes that one misbehave."""
+    ``control/depmod`` makes that one misbehave.
+
+    What kpro keeps on this machine, its containers, modules, units and boot files are out of reach: the folders are the
+    test's own, the programs doubles, the network namespace (where LXC listens) is empty."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
@@ -112,6 +124,8 @@ class Overlaid(Place):
             (folder / "up" / name).mkdir(parents=True)
             (folder / "work" / name).mkdir(parents=True)
         self.control.mkdir()
+        for name in _OWN:
+            (folder / "own" / name).mkdir(parents=True)
         (folder / "bin").mkdir()
         for name, text in _DOUBLES.items():
             double = folder / "bin" / name
@@ -124,6 +138,8 @@ class Overlaid(Place):
             f"workdir={self.folder}/work/{name} /{name} || exit 98\n"
             for name in ("usr", "etc", "opt", "var", "run")
         )
+        for name in _OWN:
+            mounts += f"mkdir -p /{name} && mount --bind {self.folder}/own/{name} /{name} || exit 98\n"
         path = f"{self.folder}/bin:{SYSTEM_PATH}"
         return subprocess.run(
             [
@@ -131,6 +147,7 @@ class Overlaid(Place):
                 "--user",
                 "--map-root-user",
                 "--mount",
+                "--net",
                 "sh",
                 "-c",
                 f'{mounts}exec sh -c "$1"',

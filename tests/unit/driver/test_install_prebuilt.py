@@ -118,6 +118,14 @@ def test_a_second_install_changes_nothing_and_sends_nothing(place: Overlaid, mak
     assert len(place.said) == said
 
 
+def test_what_kpro_keeps_on_this_machine_is_out_of_reach_of_these_tests(place: Overlaid) -> None:
+    """undo.sh is run here: with this machine's own manifest it would stop this machine's own containers."""
+    assert place.find("/var/lib/kpro", "/var/lib/lxc", "/run/kpro", "/boot") == []
+    for program in ("lxc-stop", "rmmod", "update-initramfs", "reboot"):
+        assert place.sh(f"{program} x").returncode == 99
+    assert place.sh("cat /proc/net/unix").stdout.count(b"@") == 0
+
+
 def test_undo_takes_away_exactly_what_came(place: Overlaid, make_archive: Make) -> None:
     before = placed(place)
     make_archive()
