@@ -86,7 +86,7 @@ def requests(machine: Machine) -> list[str]:
         "cmd:uname-r:uname -r",
         "cmd:id-u:id -u",
         "cmd:df:df -Pk /var/lib",
-        "cmd:lspci:lspci -D -d 10de:",
+        "cmd:lspci-Dnnk:lspci -Dnnk -d 10de:",
         "pci:",
         *(f"tool:{tool}" for tool in TOOLS),
     ]
@@ -206,12 +206,12 @@ def bus_names(snapshot: Snapshot) -> dict[Bdf, str]:
     """What the bus's own list (pci.ids, by lspci) calls each NVIDIA function, driver or not: ``GA102GL [RTX A6000]``. A
     machine without lspci, and an id that its list does not know, give no name."""
     try:
-        code, output = snapshot.command("lspci")
+        code, output = snapshot.command("lspci-Dnnk")
     except CouldNotLook:
         return {}
     found = {}
     for line in output.splitlines() if code == 0 else ():
-        match = re.match(r"(\S+) [^:]+: NVIDIA Corporation (.*\[.+\].*?)(?: \(rev \w+\))?$", line)
+        match = re.match(r"(\S+) .+: NVIDIA Corporation (.*\[.+\]) \[10de:[0-9a-f]{4}\]", line)
         if match:
             found[Bdf.parse(match[1])] = match[2]
     return found

@@ -121,7 +121,8 @@ def test_a_missing_tool_is_named_with_the_command_that_brings_it(machine: Machin
 def test_a_gpu_without_a_driver_is_compared_by_the_name_of_the_bus(
     machine: Machine, host: Seen, model: str, listed: str, fits: bool
 ) -> None:
-    host.cmd("lspci", f"0000:42:00.0 VGA compatible controller: NVIDIA Corporation {listed} (rev a1)\n")
+    name = f"VGA compatible controller [0300]: NVIDIA Corporation {listed} [10de:2230] (rev a1)"
+    host.cmd("lspci-Dnnk", f"0000:42:00.0 {name}\n\tKernel driver in use: vfio-pci\n")
     host.put("file", "/proc/driver/nvidia/gpus/0000:42:00.0/information", None)
     gpu = machine.gpus[0].model_copy(update={"model": model})
     said = refused(host_plan(machine.model_copy(update={"gpus": (gpu,)}), host.snapshot))
