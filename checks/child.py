@@ -20,6 +20,8 @@ from pathlib import Path
 import checks
 
 OUTPUT_LIMIT = 16 << 20
+TIMEOUT, DIED, NOT_ASKED = "Timeout", "ChildDied", "NotAsked"
+"""Words for why a child gave no answer: it was abandoned, it ended too early, it was not started any more."""
 _BOOT = "import sys; sys.path.insert(0, {!r}); from checks.cli import main; raise SystemExit(main())"
 
 
@@ -39,6 +41,17 @@ def self_command(*args: str) -> list[str]:
     if home.is_file():
         return [sys.executable, str(home), *args]
     return [sys.executable, "-c", _BOOT.format(str(home)), *args]
+
+
+def start(argv: Sequence[str]) -> subprocess.Popen[bytes]:
+    """A child in a session of its own, for a caller that watches it and calls ``abandon`` in the end."""
+    return subprocess.Popen(
+        argv,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
 
 
 def run(argv: Sequence[str], deadline: float, stdin: bytes = b"", *, detached: bool = True) -> Ended:
@@ -64,7 +77,7 @@ def run(argv: Sequence[str], deadline: float, stdin: bytes = b"", *, detached: b
     except subprocess.TimeoutExpired:
         return Ended(out, _text(err), None, timed_out=True)
     finally:
-        _abandon(process, detached)
+        abandon(process, detached=detached)
 
 
 def _pump(process: subprocess.Popen[bytes], stdin: bytes, end: float) -> tuple[bytes, bytes, bool]:
@@ -103,7 +116,8 @@ def _pump(process: subprocess.Popen[bytes], stdin: bytes, end: float) -> tuple[b
     return bytes(out), bytes(err), False
 
 
-def _abandon(process: subprocess.Popen[bytes], detached: bool) -> None:
+def abandon(process: subprocess.Popen[bytes], *, detached: bool = True) -> None:
+    """Kills a child (``detached``: its session) and closes its pipes; gives up on one that does not die."""
     if process.poll() is None:
         with suppress(ProcessLookupError, PermissionError):
             if detached:

@@ -46,6 +46,12 @@ def judge(scene: Scene) -> tuple[Finding, ...]:
     return (*_host(scene), *adapters, *_gpus(scene))
 
 
+def left_out(findings: tuple[Finding, ...], ids: frozenset[str]) -> tuple[Finding, ...]:
+    """The findings, with those of ``ids`` as a skip: the caller does not want them judged."""
+    outcome = skipped("left out on request")
+    return tuple(outcome.finding(one.id, one.subject) if one.id in ids else one for one in findings)
+
+
 def _none_wanted(scene: Scene) -> Iterator[Finding]:
     seen = scene.dump.count
     surplus = seen if isinstance(seen, int) else 0
