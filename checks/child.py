@@ -20,8 +20,6 @@ from pathlib import Path
 import checks
 
 OUTPUT_LIMIT = 16 << 20
-TIMEOUT, DIED, NOT_ASKED = "Timeout", "ChildDied", "NotAsked"
-"""Words for why a child gave no answer: it was abandoned, it ended too early, it was not started any more."""
 _BOOT = "import sys; sys.path.insert(0, {!r}); from checks.cli import main; raise SystemExit(main())"
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from checks.child import DIED, NOT_ASKED, TIMEOUT
 from checks.gpus.getters import (
     HANDLE,
     LINK_MORE,
@@ -19,6 +18,7 @@ from checks.gpus.getters import (
     SECTIONS,
     keys,
 )
+from checks.gpus.parts import DIED, NOT_ASKED, TIMEOUT
 
 MAX_GPUS = 1024
 _ALL = (HANDLE, *SECTIONS, P2P)

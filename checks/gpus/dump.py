@@ -6,19 +6,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from checks.child import DIED, NOT_ASKED, TIMEOUT
 from checks.errors import BadInput
 from checks.gpus import shapes
 from checks.gpus.getters import LINKS, MIG, P2P, SECTION_OF, SHAPES
 from checks.gpus.parts import (
+    DIED,
     DRIVER_NOT_LOADED,
     FUNCTION_NOT_FOUND,
     GPU_IS_LOST,
     LIBRARY_NOT_FOUND,
     MISMATCH,
     NO_PERMISSION,
+    NOT_ASKED,
     NOT_READ,
     NOT_SUPPORTED,
+    TIMEOUT,
     UNKNOWN_ERROR,
     Gap,
     Pair,

@@ -17,6 +17,7 @@ from typing import Any
 from checks import child
 from checks.gpus import assemble
 from checks.gpus.assemble import Work, why
+from checks.gpus.parts import DIED, NOT_ASKED, TIMEOUT
 
 CHILDREN = 16
 """Children at most per reading: each hang and each crash costs one."""
@@ -67,7 +68,7 @@ class Reading:
         self.started = False
         self.said = bytearray()
         self.running: dict[tuple[int, str], float] = {}
-        self.reason = why(child.NOT_ASKED, "not asked")
+        self.reason = why(NOT_ASKED, "not asked")
 
     def _next(self, lost: str) -> bool:
         """After a lost child: writes down what it was lost at, and starts another one if that can help."""
@@ -78,7 +79,7 @@ class Reading:
                 self.work.cut(suspect, self.reason)
             return False
         alone: list[tuple[int, str]] = []
-        if lost == child.TIMEOUT or len(suspects) == 1:
+        if lost == TIMEOUT or len(suspects) == 1:
             self.work.cut(suspects[0], self.reason)
         elif suspects:
             alone = suspects
@@ -122,8 +123,8 @@ class Reading:
 
     def _late(self) -> str:
         limit = self.deadline if time.monotonic() >= self.end else self.section
-        self.reason = why(child.TIMEOUT, f"no answer within {limit:g} s")
-        return child.TIMEOUT
+        self.reason = why(TIMEOUT, f"no answer within {limit:g} s")
+        return TIMEOUT
 
     def _died(self) -> str:
         end = time.monotonic() + 0.5
@@ -132,8 +133,8 @@ class Reading:
         last = self.said.decode(errors="replace").strip().splitlines()[-1:] or [""]
         code = self.process.returncode
         how = f"signal {-code}" if code is not None and code < 0 else f"{code}"
-        self.reason = why(child.DIED, f"the child ended with {how}: {last[0][:200]}".rstrip(": "))
-        return child.DIED
+        self.reason = why(DIED, f"the child ended with {how}: {last[0][:200]}".rstrip(": "))
+        return DIED
 
     def _heard(self, raw: bytes | bytearray) -> bool:
         """Takes one line in; True for the last one."""
