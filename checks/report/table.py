@@ -37,8 +37,8 @@ def render(report: Report, look: Look) -> str:
         quiet[subject] = [finding for finding in findings if finding not in shown]
         if shown:
             lines += ["", _paint(subject, "1", look)]
-        for finding in shown:
-            lines += _finding(finding, look, seen)
+        for names, finding in _merged(shown):
+            lines += _finding(names, finding, look, seen)
     lines += ["", *_condensed(quiet, look)] if any(quiet.values()) else []
     lines += _silences(report.findings)
     unseen = brief(sorted({clean(f.id) for f in report.findings if needs_root(f)}))
@@ -74,17 +74,25 @@ def _by_subject(findings: Iterable[Finding]) -> dict[str, list[Finding]]:
     return grouped
 
 
+def _merged(findings: Iterable[Finding]) -> list[tuple[str, Finding]]:
+    """Ids that say the same of one subject share a line, as all that is unknown of a lost GPU does."""
+    same: dict[object, list[Finding]] = {}
+    for finding in findings:
+        key = (finding.status, finding.message, finding.cause, finding.fix)
+        same.setdefault(key if finding.status not in _GREEN else id(finding), []).append(finding)
+    return [(", ".join(clean(one.id) for one in alike), alike[0]) for alike in same.values()]
+
+
 def _finding(
-    finding: Finding, look: Look, seen: dict[tuple[str, str | None, str | None], str]
+    names: str, finding: Finding, look: Look, seen: dict[tuple[str, str | None, str | None], str]
 ) -> Iterator[str]:
     status = finding.status.value
-    head = f"{clean(finding.id)}  {clean(finding.message)}"
-    first, *rest = _wrap(head, 2 + _STATUS_COLUMN, look)
+    first, *rest = _wrap(f"{names}  {clean(finding.message)}", 2 + _STATUS_COLUMN, look)
     yield f"  {_paint(status.ljust(_STATUS_COLUMN), _STYLE[finding.status], look)}{first.lstrip()}"
     yield from rest
     if finding.status in _GREEN or not (finding.cause or finding.fix):
         return
-    key = (finding.id, finding.cause, finding.fix)
+    key = (names, finding.cause, finding.fix)
     if key in seen:
         yield " " * (2 + _STATUS_COLUMN) + f"cause and fix: as for {seen[key]}"
         return
@@ -101,12 +109,25 @@ def _condensed(quiet: dict[str, list[Finding]], look: Look) -> Iterator[str]:
         if findings:
             kind = re.sub(r"[\d:-]+.*", "", subject).strip() or subject
             alike.setdefault((kind, counts(findings)), []).append(subject)
-    for (kind, said), subjects in alike.items():
-        name = brief(subjects, 4)
-        if len(subjects) > 4:
-            name = f"{len(subjects)} of {kind}: {brief(subjects, 3)}"
-        yield from _wrap(f"{name}  {said}", 0, look)
+    for (_, said), subjects in alike.items():
+        yield from _wrap(f"{_names(subjects)}  {said}{' each' if len(subjects) > 1 else ''}", 0, look)
     yield _paint("(--verbose lists them)", _STYLE[Status.SKIP], look)
+
+
+def _names(subjects: list[str]) -> str:
+    """``gpu0-gpu6``; of what is not numbered through, the first few and how many there are."""
+    found = [re.fullmatch(r"(\D+)(\d+)", subject) for subject in subjects]
+    if len({match[1] for match in found if match}) != 1 or None in found:
+        return brief(subjects, 4)
+    runs: list[list[int]] = []
+    for number in sorted(int(match[2]) for match in found if match):
+        if runs and runs[-1][-1] == number - 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    stem = next(match[1] for match in found if match)
+    ends = (dict.fromkeys((run[0], run[-1])) for run in runs)
+    return brief(["-".join(f"{stem}{number}" for number in end) for end in ends])
 
 
 def _silences(findings: Iterable[Finding]) -> Iterator[str]:
