@@ -37,6 +37,9 @@ COMMANDS: dict[str, Row] = {
     ),
     "compare": Row("checks.serving.compare_command:compare", "Two services: what differs in effect, ranked."),
     "explain": Row("checks.explain:explain", "What a finding means, why it matters and how to mend it."),
+    "integrate": Row(
+        "checks.integrate:integrate", "Files for systemd, Slurm, node_exporter, Kubernetes, NPD."
+    ),
     "_observe": Row("checks.serving.serve_command:observe", "The record of a service, printed.", hidden=True),
     "_generate": Row(
         "checks.serving.command:generate", "Waits until a server really generates.", hidden=True
