@@ -29,7 +29,9 @@ COMMANDS: dict[str, Row] = {
     "load": Row(
         "checks.load.command:load", "Do the GPUs work? Puts them to work for seconds, checks results."
     ),
-    "nccl": Row("checks.nccl.command:nccl", "Do peer copies and collectives work, and how fast? Without PyTorch."),
+    "nccl": Row(
+        "checks.nccl.command:nccl", "Do peer copies and collectives work, and how fast? Without PyTorch."
+    ),
     "drafter": Row(
         "checks.drafter.command:command",
         "Does a draft model's config fit its target and this engine version?",

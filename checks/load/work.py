@@ -27,6 +27,7 @@ STEPS, LANES = 256, 64
 PIECE_LIMIT = 1 << 30
 _RANDOM_BYTES = 32 << 20
 _ALL_ONES = 0xFFFFFFFF
+_BATCH_S = 0.04
 
 
 class Work:
@@ -122,22 +123,20 @@ class Work:
     def _rate(self, size: int, copy: Callable[[], None], what: str) -> dict[str, Any]:
         """Batches of copies between two events; the first one only shows how many make a batch."""
         rates: list[float] = []
-        batch, spent, begun = 1, 0.0, time.monotonic()
+        batch, begun = 1, time.monotonic()
         self.doing(what)
-        while spent < self.options.link_s or len(rates) < 3:
+        while True:
+            started = time.monotonic()
             self.context.record(self.before, self.stream)
             for _ in range(batch):
                 copy()
             self.context.record(self.after, self.stream)
             self.context.wait_event(self.after, self.options.wait_s, what=what, meanwhile=self.sampler)
-            took = self.context.elapsed(self.before, self.after)
-            if spent:
-                rates.append(batch * size / took / 1e9)
-            spent += took
-            batch = max(1, min(64, int(0.04 / max(took / batch, 1e-9))))
-            if time.monotonic() - begun > 4 * self.options.link_s + 1:
-                break
-        return _rates(rates or [size / max(spent, 1e-9) / 1e9])
+            rates.append(batch * size / max(self.context.elapsed(self.before, self.after), 1e-9) / 1e9)
+            now = time.monotonic()
+            if len(rates) > 3 and now - begun > self.options.link_s:
+                return _rates(rates[1:])
+            batch = max(1, min(64, int(batch * _BATCH_S / max(now - started, 1e-6))))
 
     # memory
 
