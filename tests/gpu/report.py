@@ -2,8 +2,8 @@
 
 usage: report.py REPORT.json [verdict=pass|warn|fail|unknown|skip] [ID=STATUS[,STATUS...] ...]
 
-ID may end in ``*``. The last line is the summary; exit 1 when an expectation is not met, 2 when it is no report. Only the
-standard library: it runs wherever the session does."""
+ID may end in ``*``. The last line is the summary; exit 1 when an expectation is not met, 2 when it is no report.
+Only the standard library: it runs wherever the session does."""
 
 from __future__ import annotations
 
