@@ -1,9 +1,9 @@
 """Reads a provcheck report of a session: what was found, and whether it is what the session expects.
 
-usage: report.py REPORT.json [verdict=pass|warn|fail|unknown|skip] [ID=STATUS[,STATUS...] ...]
+usage: report.py REPORT.json [verdict=STATUS[,STATUS...]] [ID[|ID...]=STATUS[,STATUS...] ...]
 
-ID may end in ``*``. The last line is the summary; exit 1 when an expectation is not met, 2 when it is no report.
-Only the standard library: it runs wherever the session does."""
+One of the ids must have one of the statuses; an ID may end in ``*``. The last line is the summary; exit 1 when an
+expectation is not met, 2 when it is no report. Only the standard library: it runs wherever the session does."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ def unmet(report: dict[str, Any], expectations: list[str]) -> list[str]:
             met = report["verdict"] in statuses
         else:
             met = any(
-                fnmatchcase(finding["id"], name) and finding["status"] in statuses
+                any(fnmatchcase(finding["id"], id) for id in name.split("|"))
+                and finding["status"] in statuses
                 for finding in report["findings"]
             )
         if not met:

@@ -21,6 +21,8 @@ LOST = '{"id": "gpu.lost", "subject": "gpu1", "status": "fail", "message": "gone
         ("verdict=pass,warn", False),
         ("gpu.lost=fail", True),
         ("gpu.*=warn,fail", True),
+        ("gpu.count|gpu.lost=fail", True),
+        ("gpu.count|gpu.ecc=fail", False),
         ("gpu.lost=pass", False),
         ("node.shm=fail", False),
     ],
