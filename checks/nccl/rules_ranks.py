@@ -30,14 +30,21 @@ def came_through(scene: Scene) -> Iterator[Finding]:
         yield passed("every rank came through in time").finding("nccl.hang", "host")
         return
     guilty = culprits(run)
-    identity = "nccl.init" if min(step(rank.phase) for rank in guilty) <= _INIT and len(times) < len(run.ranks) \
-        else "nccl.hang" if guilty[0].hung else "nccl.crash"  # fmt: skip
+    identity = (
+        "nccl.init"
+        if min(step(rank.phase) for rank in guilty) <= _INIT and len(times) < len(run.ranks)
+        else "nccl.hang"
+        if guilty[0].hung
+        else "nccl.crash"
+    )
     cause, fix = reason(scene, run, guilty)
     message = "; ".join(_told(scene, rank) for rank in guilty[:4])
     others = [rank for rank in run.ranks if rank not in guilty]
     if others and guilty[0].hung:
-        message += f"; the other {len(others)} waited in {said(max(others, key=lambda r: place(r.phase)).phase)}"
-    subject = scene.gpu(guilty[0].gpu) if len(guilty) == 1 and len(run.ranks) > 1 else "host"
+        message += (
+            f"; the other {len(others)} waited in {said(max(others, key=lambda r: place(r.phase)).phase)}"
+        )
+    subject = scene.subject(guilty[0]) if len(guilty) == 1 and len(run.ranks) > 1 else "host"
     yield failed(message, cause=cause, fix=fix).finding(identity, subject)
     yield from _workaround(scene)
 
@@ -63,7 +70,8 @@ def _told(scene: Scene, rank: Rank) -> str:
         return f"{who} died ({how}) in {said(rank.phase)}" + (f": {words[0][:200]}" if words[0] else "")
     last = _last_words(scene, rank)
     return f"{who} hung {rank.in_phase_s:.0f} s in {said(rank.phase)} and was killed" + (
-        f"; NCCL's last words: {last[:160]}" if last else "")  # fmt: skip
+        f"; NCCL's last words: {last[:160]}" if last else ""
+    )
 
 
 def _last_words(scene: Scene, rank: Rank) -> str | None:
@@ -77,7 +85,9 @@ def reason(scene: Scene, run: Run, guilty: Sequence[Rank]) -> tuple[str | None, 
     if row is not None:
         return row.cause, row.fix
     code = guilty[0].first("code")
-    meaning = MEANINGS.get(code) if isinstance(code, int) and "ncc" not in str(guilty[0].first("error")) else None
+    meaning = (
+        MEANINGS.get(code) if isinstance(code, int) and "ncc" not in str(guilty[0].first("error")) else None
+    )
     if meaning is not None:
         return meaning.cause, meaning.fix
     if _worked(scene, WITHOUT_P2P):
@@ -93,11 +103,16 @@ def reason(scene: Scene, run: Run, guilty: Sequence[Rank]) -> tuple[str | None, 
             "make /dev/shm larger (1 GiB or more), look at its mount and at limits of the container",
         )
     if len(guilty) == 1 and run.nranks > 1:
-        return ("one rank alone is behind: its GPU or process, not the path between GPUs",
-                f"look at {scene.gpu(guilty[0].gpu)} with 'provcheck gpus' and at the kernel log")  # fmt: skip
+        return (
+            "one rank alone is behind: its GPU or process, not the path between GPUs",
+            f"look at {scene.gpu(guilty[0].gpu)} with 'provcheck gpus' and at the kernel log",
+        )
     tried = len(scene.measured.runs) > 1
     cause = "neither the peer-to-peer path nor shared memory is the reason: without them it is the same"
-    return (cause if tried else None, "look at the kernel log for Xid lines, at 'provcheck gpus', at nccl.peer_copy")
+    return (
+        cause if tried else None,
+        "look at the kernel log for Xid lines, at 'provcheck gpus', at nccl.peer_copy",
+    )
 
 
 def known_line(scene: Scene) -> NcclLine | None:
@@ -120,7 +135,9 @@ def _workaround(scene: Scene) -> Iterator[Finding]:
         yield warned(text, value=words, fix=fix).finding("nccl.workaround", "host")
     elif row is not None and row.workaround:
         text = f"not tried here, known to help: {row.workaround}"
-        yield warned(text, value=row.workaround, fix="mend the cause instead").finding("nccl.workaround", "host")
+        yield warned(text, value=row.workaround, fix="mend the cause instead").finding(
+            "nccl.workaround", "host"
+        )
 
 
 def sums(scene: Scene) -> Iterator[Finding]:
@@ -129,13 +146,16 @@ def sums(scene: Scene) -> Iterator[Finding]:
     if run is None or not run.ranks:
         return
     wrong = [
-        (rank, line) for each in scene.measured.runs for rank in each.ranks for line in rank.sums
+        (rank, line)
+        for each in scene.measured.runs
+        for rank in each.ranks
+        for line in rank.sums
         if line.get("wrong") != 0
-    ]  # fmt: skip
+    ]
     sizes = sorted({line["sum"] for rank in run.ranks for line in rank.sums})
     text = ", ".join(bytes_text(size) for size in sizes)
     if wrong:
-        rank, line = wrong[0]
+        _, line = wrong[0]
         ranks = sorted({scene.rank(rank) for rank, _ in wrong})
         count = line["sum"] // 4
         message = (
@@ -144,7 +164,9 @@ def sums(scene: Scene) -> Iterator[Finding]:
         )
         cause = "data was changed on its way or in memory, and nothing reported an error: an engine would go on with it"
         fix = "see nccl.peer_copy for the pair, 'provcheck gpus' for ECC, links and ACS; take the host out of service"
-        yield failed(message, value=line.get("wrong"), limit=0, cause=cause, fix=fix).finding("nccl.sums", "host")
+        yield failed(message, value=line.get("wrong"), limit=0, cause=cause, fix=fix).finding(
+            "nccl.sums", "host"
+        )
     elif not run.whole:
         done = f"; right so far: {text}" if sizes else ""
         yield unknown(f"the sums could not all be checked{done}").finding("nccl.sums", "host")
