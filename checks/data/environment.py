@@ -23,7 +23,9 @@ _CUDA = "CUDA C++ Programming Guide, CUDA environment variables"
 _NCCL = "NCCL documentation, environment variables"
 _ANY, _ON = r".+", r"(?!0$|$).+"
 _REMOVE = "remove it from the service's environment"
-_WORKAROUND = "it works around a fault and costs speed: mend the fault (provcheck nccl names it), then remove it"
+_WORKAROUND = (
+    "it works around a fault and costs speed: mend the fault (provcheck nccl names it), then remove it"
+)
 
 _ROWS = (
     Variable("NSIGHT_CUDA_DEBUGGER", _ON, "a debugger is loaded into every CUDA program", _REMOVE, _DCGM),
