@@ -8,7 +8,7 @@ from typing import Any
 from checks.data.boards import board_of
 from checks.gpus.dump import NOT_READ, Gap, Gpu
 from checks.gpus.growth import grown
-from checks.gpus.rule import Outcome, Scene, failed, first_error, passed, skipped, unknown, unread, warned
+from checks.gpus.rule import Outcome, Scene, failed, first_error, passed, skipped, unread, warned
 
 AMPERE = 7
 """NVML_DEVICE_ARCH_AMPERE: from here on rows are remapped, before it pages were retired."""
@@ -69,9 +69,7 @@ def _uncorrected(gpu: Gpu, scene: Scene) -> Outcome | None:
         return unread("uncorrected ECC errors since boot", since_boot, must_exist=True)
     if isinstance(in_life, Gap):
         return unread("uncorrected ECC errors of its life", in_life, must_exist=True)
-    error = first_error(
-        sram, *map(gpu.number, ("mem_dram_unc_vol", "mem_sram_unc_agg", "mem_l2_unc_agg"))
-    )
+    error = first_error(sram, *map(gpu.number, ("mem_dram_unc_vol", "mem_sram_unc_agg", "mem_l2_unc_agg")))
     return None if error is None else unread("one of the ECC counters", error)
 
 
@@ -84,7 +82,9 @@ def _ecc_on(gpu: Gpu, *, pending: bool) -> Outcome:
     )
     if life:
         fix = "watch the number; gpu.row_remap says whether the rows were replaced"
-        return warned(f"no uncorrected ECC error since boot, {life} in its life", value=life, limit=0, fix=fix)
+        return warned(
+            f"no uncorrected ECC error since boot, {life} in its life", value=life, limit=0, fix=fix
+        )
     if not pending:
         fix = "nvidia-smi --ecc-config=1, or let the next reset switch it off knowingly"
         return warned("ECC is on and will be off after the next reset", fix=fix)
@@ -204,7 +204,7 @@ def retired_pages(gpu: Gpu, scene: Scene) -> Outcome | None:
             fix=f"drain it, read the Xid (48, 63) in the log; if it goes on, {_REPLACE}",
         )
     gaps = [value for value in (pending, double, single) if isinstance(value, Gap)]
-    error = first_error(*gaps) or next((gap for gap in gaps if gap is NOT_READ), None)
+    error = first_error(*gaps) or next((gap for gap in gaps if gap == NOT_READ), None)
     if error is not None:
         return unread("retired pages", error)
     if len(gaps) == 3:
@@ -230,5 +230,3 @@ def _sum(struct: Mapping[str, Any] | Gap, *names: str) -> int:
         return 0
     values = [struct.get(name) for name in names]
     return sum(value for value in values if isinstance(value, int))
-
-

@@ -76,8 +76,9 @@ class Scene:
         return bool(self.expect) or (self.expect is None and bool(self.node.gpus))
 
     def holds(self, *keys: str) -> bool:
-        """Whether the evidence has one of these getters at all, of whichever GPU, answered or not."""
-        return any(key in gpu.values for gpu in self.dump.gpus for key in keys)
+        """Whether the evidence has one of these getters at all, of whichever GPU, answered or not;
+        evidence that was read just now always should."""
+        return self.live or any(key in gpu.values for gpu in self.dump.gpus for key in keys)
 
     def siblings(self, gpu: Gpu) -> list[Gpu]:
         return [other for other in self.dump.gpus if other.index != gpu.index and other.name == gpu.name]
@@ -117,7 +118,7 @@ def unknown(message: str, **more: Any) -> Outcome:
 
 def first_error(*values: object) -> Gap | None:
     """The first of them that is an error proper: one that no missing feature and no old record explains."""
-    return next((v for v in values if isinstance(v, Gap) and not v.absent and v is not NOT_READ), None)
+    return next((v for v in values if isinstance(v, Gap) and not v.absent and v != NOT_READ), None)
 
 
 def unread(what: str, gap: Gap, *, must_exist: bool = False) -> Outcome:
