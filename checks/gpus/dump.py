@@ -10,53 +10,47 @@ from checks.errors import BadInput
 from checks.gpus import shapes
 from checks.gpus.getters import LINKS, MIG, P2P, SECTION_OF, SHAPES
 from checks.gpus.parts import (
-    DIED as DIED,
+    DIED,
+    DRIVER_NOT_LOADED,
+    FUNCTION_NOT_FOUND,
+    GPU_IS_LOST,
+    LIBRARY_NOT_FOUND,
+    MISMATCH,
+    NO_PERMISSION,
+    NOT_ASKED,
+    NOT_READ,
+    NOT_SUPPORTED,
+    TIMEOUT,
+    UNKNOWN_ERROR,
+    Gap,
+    Pair,
+    Process,
+    Violation,
 )
-from checks.gpus.parts import (
-    DRIVER_NOT_LOADED as DRIVER_NOT_LOADED,
-)
-from checks.gpus.parts import (
-    FUNCTION_NOT_FOUND as FUNCTION_NOT_FOUND,
-)
-from checks.gpus.parts import (
-    GPU_IS_LOST as GPU_IS_LOST,
-)
-from checks.gpus.parts import (
-    LIBRARY_NOT_FOUND as LIBRARY_NOT_FOUND,
-)
-from checks.gpus.parts import (
-    MISMATCH as MISMATCH,
-)
-from checks.gpus.parts import (
-    NO_PERMISSION as NO_PERMISSION,
-)
-from checks.gpus.parts import (
-    NOT_ASKED as NOT_ASKED,
-)
-from checks.gpus.parts import (
-    NOT_READ as NOT_READ,
-)
-from checks.gpus.parts import (
-    NOT_SUPPORTED as NOT_SUPPORTED,
-)
-from checks.gpus.parts import (
-    TIMEOUT as TIMEOUT,
-)
-from checks.gpus.parts import (
-    UNKNOWN_ERROR as UNKNOWN_ERROR,
-)
-from checks.gpus.parts import (
-    Gap as Gap,
-)
-from checks.gpus.parts import (
-    Pair as Pair,
-)
-from checks.gpus.parts import (
-    Process as Process,
-)
-from checks.gpus.parts import (
-    Violation as Violation,
-)
+
+__all__ = [
+    "DIED",
+    "DRIVER_NOT_LOADED",
+    "FUNCTION_NOT_FOUND",
+    "GPU_IS_LOST",
+    "LIBRARY_NOT_FOUND",
+    "MAX_GPUS",
+    "MISMATCH",
+    "NOT_ASKED",
+    "NOT_READ",
+    "NOT_SUPPORTED",
+    "NO_PERMISSION",
+    "PROCESS_KINDS",
+    "TIMEOUT",
+    "UNKNOWN_ERROR",
+    "Dump",
+    "Gap",
+    "Gpu",
+    "Pair",
+    "Process",
+    "Violation",
+    "parse",
+]
 
 MAX_GPUS = 1024
 PROCESS_KINDS = ("Compute", "Graphics", "MPSCompute")

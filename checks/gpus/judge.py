@@ -24,6 +24,7 @@ from checks.gpus import (
     processes,
 )
 from checks.gpus.dump import GPU_IS_LOST, Gap, Gpu
+from checks.gpus.host_rules import NODE_RULES
 from checks.gpus.rule import GpuRule, HostRule, Outcome, Scene, passed, skipped, unknown, warned
 from checks.model import Finding
 
@@ -78,12 +79,19 @@ def judge(scene: Scene) -> tuple[Finding, ...]:
         return tuple(_none_wanted(scene))
     adapters = (outcome.finding(ADAPTER_RULE, subject) for subject, outcome in adapter.started(scene))
     pairs = (outcome.finding(PAIR_RULE, subject) for subject, outcome in p2p.pairs(scene))
-    return (*_host(scene), *adapters, *_gpus(scene), *(() if _blind(scene) else pairs))
+    around = (o.finding(rule.id, subject) for rule in NODE_RULES for subject, o in rule.judge(scene))
+    return (*_host(scene), *adapters, *_gpus(scene), *(() if _blind(scene) else pairs), *around)
 
 
 def _blind(scene: Scene) -> bool:
     """Whether NVML gave no list of GPUs at all."""
     return scene.dump.init is not None or isinstance(scene.dump.count, Gap)
+
+
+def left_out(findings: tuple[Finding, ...], ids: frozenset[str]) -> tuple[Finding, ...]:
+    """The findings, with those of ``ids`` as a skip: the caller does not want them judged."""
+    outcome = skipped("left out on request")
+    return tuple(outcome.finding(one.id, one.subject) if one.id in ids else one for one in findings)
 
 
 def _none_wanted(scene: Scene) -> Iterator[Finding]:

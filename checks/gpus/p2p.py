@@ -42,6 +42,9 @@ _SAYING = "the driver's word, not the data path: 'provcheck nccl' tries that"
 def pairs(scene: Scene) -> Iterator[tuple[str, Outcome]]:
     """One outcome per pair that the evidence holds, both directions together, by ``pair A-B``."""
     gpus = {gpu.index: gpu for gpu in scene.dump.gpus}
+    if not gpus:
+        yield "host", skipped("NVML lists no GPU: see gpu.count")
+        return
     if scene.dump.p2p is None:
         if scene.live:
             yield "host", unknown("peer-to-peer capabilities could not be read")
@@ -51,7 +54,7 @@ def pairs(scene: Scene) -> Iterator[tuple[str, Outcome]]:
         ways.setdefault((min(way.a, way.b), max(way.a, way.b)), []).append(way)
     if len(gpus) == 1:
         yield "host", skipped("one GPU: there is no pair to look at")
-    elif not ways and gpus:
+    elif not ways:
         yield "host", unknown("no pair of GPUs could be asked for its peer-to-peer capabilities")
     for (a, b), both in sorted(ways.items()):
         yield f"pair {a}-{b}", _pair(gpus[a], gpus[b], both)
