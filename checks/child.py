@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,7 +41,14 @@ def self_command(*args: str) -> list[str]:
     return [sys.executable, "-c", _BOOT.format(str(home)), *args]
 
 
-def run(argv: Sequence[str], deadline: float, stdin: bytes = b"", *, detached: bool = True) -> Ended:
+def run(
+    argv: Sequence[str],
+    deadline: float,
+    stdin: bytes = b"",
+    *,
+    detached: bool = True,
+    env: Mapping[str, str] | None = None,
+) -> Ended:
     """Runs ``argv`` for at most ``deadline`` seconds and returns what it printed until then.
 
     ``detached`` gives it a session of its own: it is killed with its children, and cannot ask on the
@@ -54,6 +61,7 @@ def run(argv: Sequence[str], deadline: float, stdin: bytes = b"", *, detached: b
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         start_new_session=detached,
+        env=env,
     )
     try:
         out, err, cut = _pump(process, stdin, end)
@@ -64,7 +72,18 @@ def run(argv: Sequence[str], deadline: float, stdin: bytes = b"", *, detached: b
     except subprocess.TimeoutExpired:
         return Ended(out, _text(err), None, timed_out=True)
     finally:
-        _abandon(process, detached)
+        abandon(process, detached=detached)
+
+
+def start(argv: Sequence[str], env: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+    """One of several children that the caller feeds and reads itself, and gives to ``abandon`` at the end.
+
+    It has a session of its own, and pipes for stdin, stdout and stderr. Raises OSError when it cannot be started.
+    """
+    pipe = subprocess.PIPE
+    return subprocess.Popen(
+        argv, stdin=pipe, stdout=pipe, stderr=pipe, env=env, start_new_session=True, bufsize=0
+    )
 
 
 def _pump(process: subprocess.Popen[bytes], stdin: bytes, end: float) -> tuple[bytes, bytes, bool]:
@@ -103,7 +122,8 @@ def _pump(process: subprocess.Popen[bytes], stdin: bytes, end: float) -> tuple[b
     return bytes(out), bytes(err), False
 
 
-def _abandon(process: subprocess.Popen[bytes], detached: bool) -> None:
+def abandon(process: subprocess.Popen[bytes], *, detached: bool = True) -> None:
+    """Kills a child (``detached``: its session) and closes its pipes; gives up on one that does not die."""
     if process.poll() is None:
         with suppress(ProcessLookupError, PermissionError):
             if detached:

@@ -26,6 +26,7 @@ class Row(NamedTuple):
 
 COMMANDS: dict[str, Row] = {
     "gpus": Row("checks.gpus.command:gpus", "Are all GPUs there and healthy? Passive: reads only."),
+    "nccl": Row("checks.nccl.command:nccl", "Do peer copies and collectives work, and how fast? Without PyTorch."),
     "drafter": Row(
         "checks.drafter.command:command",
         "Does a draft model's config fit its target and this engine version?",
@@ -37,6 +38,9 @@ COMMANDS: dict[str, Row] = {
     ),
     "compare": Row("checks.serving.compare_command:compare", "Two services: what differs in effect, ranked."),
     "explain": Row("checks.explain:explain", "What a finding means, why it matters and how to mend it."),
+    "integrate": Row(
+        "checks.integrate:integrate", "Files for systemd, Slurm, node_exporter, Kubernetes, NPD."
+    ),
     "_observe": Row("checks.serving.serve_command:observe", "The record of a service, printed.", hidden=True),
     "_generate": Row(
         "checks.serving.command:generate", "Waits until a server really generates.", hidden=True

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import checks
 from checks.caches import cache_folder
+from checks.data import integrations
 from checks.files import write_whole
 from checks.serving import guard
 
@@ -105,8 +106,8 @@ def _entries() -> dict[str, bytes]:
 
 
 def _templates() -> Iterator[tuple[str, Path]]:
-    """The units that provcheck hands out; a wheel has them inside ``checks`` already, a checkout beside it."""
-    for name in guard.FILES:
+    """The files that provcheck hands out; a wheel has them inside ``checks`` already, a checkout beside it."""
+    for name in (*guard.FILES, *integrations.FILES):
         file = Path(checks.__file__).absolute().parents[1] / "templates" / name
         if file.is_file():
             yield f"checks/{guard.PACKED}/{name}", file

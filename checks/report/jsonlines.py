@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 
 from checks.model import Report
+from checks.report import Look
 
 
-def render(report: Report, *, strict: bool, color: bool) -> str:
+def render(report: Report, look: Look) -> str:
     whole = report.as_dict()
     findings = whole.pop("findings")
     head = {key: whole[key] for key in ("schema", "command", "evidence")}

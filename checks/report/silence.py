@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from checks.data.catalogue import CATALOGUE
 from checks.errors import BadInput
 from checks.model import Finding, Silence
 
@@ -53,6 +54,10 @@ def _rule(path: Path, number: int, entry: object) -> Rule:
         )
     if extra := sorted(entry.keys() - _KEYS):
         raise BadInput(f"{where}: unknown {', '.join(extra)}; known are {', '.join(sorted(_KEYS))}")
+    if entry["id"] not in CATALOGUE:
+        raise BadInput(
+            f"{where}: no finding is called {entry['id'][:60]!r}; 'provcheck explain --list' has all"
+        )
     if not entry["owner"].strip() or not entry["reason"].strip():
         raise BadInput(f"{where}: owner and reason must say something")
     try:
