@@ -217,7 +217,7 @@ SOLE = {
     "gpu.inforom": ("nvmlDeviceValidateInforom",),
     "gpu.gsp": ("nvmlDeviceGetGspFirmwareVersion", "nvmlDeviceGetGspFirmwareMode"),
     "gpu.pcie_generation": ("nvmlDeviceGetMaxPcieLinkGeneration", "nvmlDeviceGetGpuMaxPcieLinkGeneration"),
-    "gpu.pcie_replay": ("nvmlDeviceGetPcieReplayCounter",),
+    "gpu.pcie_replay": ("nvmlDeviceGetPcieReplayCounter", "fields"),
     "gpu.bar1": ("nvmlDeviceGetBAR1MemoryInfo",),
     "gpu.numa": ("nvmlDeviceGetCpuAffinity", "nvmlDeviceGetNumaNodeId"),
     "gpu.clocks": ("nvmlDeviceGetMaxClockInfo:gfx", "nvmlDeviceGetApplicationsClock:gfx"),
