@@ -41,11 +41,14 @@ def self_command(*args: str) -> list[str]:
     return [sys.executable, "-c", _BOOT.format(str(home)), *args]
 
 
-def run(argv: Sequence[str], deadline: float, stdin: bytes = b"", *, detached: bool = True) -> Ended:
+def run(
+    argv: Sequence[str], deadline: float, stdin: bytes = b"", *, detached: bool = True, grace: float = 0.0
+) -> Ended:
     """Runs ``argv`` for at most ``deadline`` seconds and returns what it printed until then.
 
     ``detached`` gives it a session of its own: it is killed with its children, and cannot ask on the
-    terminal. Output beyond 16 MiB ends the child as well. Raises OSError when it cannot be started.
+    terminal. A child with children in sessions of their own is given ``grace`` seconds after a SIGINT, to take them
+    along. Output beyond 16 MiB ends the child as well. Raises OSError when it cannot be started.
     """
     end = time.monotonic() + deadline
     process = subprocess.Popen(
@@ -64,7 +67,7 @@ def run(argv: Sequence[str], deadline: float, stdin: bytes = b"", *, detached: b
     except subprocess.TimeoutExpired:
         return Ended(out, _text(err), None, timed_out=True)
     finally:
-        _abandon(process, detached)
+        _abandon(process, detached, grace)
 
 
 def _pump(process: subprocess.Popen[bytes], stdin: bytes, end: float) -> tuple[bytes, bytes, bool]:
@@ -103,7 +106,11 @@ def _pump(process: subprocess.Popen[bytes], stdin: bytes, end: float) -> tuple[b
     return bytes(out), bytes(err), False
 
 
-def _abandon(process: subprocess.Popen[bytes], detached: bool) -> None:
+def _abandon(process: subprocess.Popen[bytes], detached: bool, grace: float) -> None:
+    if grace and process.poll() is None:
+        with suppress(ProcessLookupError, PermissionError, subprocess.TimeoutExpired):
+            process.send_signal(signal.SIGINT)
+            process.wait(timeout=grace)
     if process.poll() is None:
         with suppress(ProcessLookupError, PermissionError):
             if detached:

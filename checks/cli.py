@@ -36,6 +36,7 @@ COMMANDS: dict[str, Row] = {
         "checks.serving.serve_command:serve", "Is a served model generating as it should? Names the cause."
     ),
     "compare": Row("checks.serving.compare_command:compare", "Two services: what differs in effect, ranked."),
+    "all": Row("checks.whole:everything", "gpus, load, nccl and a served model as one report."),
     "explain": Row("checks.explain:explain", "What a finding means, why it matters and how to mend it."),
     "integrate": Row(
         "checks.integrate:integrate", "Files for systemd, Slurm, node_exporter, Kubernetes, NPD."
