@@ -41,6 +41,9 @@ COMMANDS: dict[str, Row] = {
     "integrate": Row(
         "checks.integrate:integrate", "Files for systemd, Slurm, node_exporter, Kubernetes, NPD."
     ),
+    "completion": Row(
+        "checks.completion:completion", "Lets bash, zsh or fish complete commands and finding ids."
+    ),
     "_observe": Row("checks.serving.serve_command:observe", "The record of a service, printed.", hidden=True),
     "_generate": Row(
         "checks.serving.command:generate", "Waits until a server really generates.", hidden=True
