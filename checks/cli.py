@@ -38,6 +38,9 @@ COMMANDS: dict[str, Row] = {
     "compare": Row("checks.serving.compare_command:compare", "Two services: what differs in effect, ranked."),
     "all": Row("checks.whole:everything", "gpus, load, nccl and a served model as one report."),
     "explain": Row("checks.explain:explain", "What a finding means, why it matters and how to mend it."),
+    "bundle": Row(
+        "checks.bundle.command:bundle", "Evidence and logs in one file to hand on, without secrets."
+    ),
     "integrate": Row(
         "checks.integrate:integrate", "Files for systemd, Slurm, node_exporter, Kubernetes, NPD."
     ),
