@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,7 +42,13 @@ def self_command(*args: str) -> list[str]:
 
 
 def run(
-    argv: Sequence[str], deadline: float, stdin: bytes = b"", *, detached: bool = True, grace: float = 0.0
+    argv: Sequence[str],
+    deadline: float,
+    stdin: bytes = b"",
+    *,
+    detached: bool = True,
+    grace: float = 0.0,
+    env: Mapping[str, str] | None = None,
 ) -> Ended:
     """Runs ``argv`` for at most ``deadline`` seconds and returns what it printed until then.
 
@@ -57,6 +63,7 @@ def run(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         start_new_session=detached,
+        env=env,
     )
     try:
         out, err, cut = _pump(process, stdin, end)
@@ -67,7 +74,18 @@ def run(
     except subprocess.TimeoutExpired:
         return Ended(out, _text(err), None, timed_out=True)
     finally:
-        _abandon(process, detached, grace)
+        abandon(process, detached=detached, grace=grace)
+
+
+def start(argv: Sequence[str], env: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+    """One of several children that the caller feeds and reads itself, and gives to ``abandon`` at the end.
+
+    It has a session of its own, and pipes for stdin, stdout and stderr. Raises OSError when it cannot be started.
+    """
+    pipe = subprocess.PIPE
+    return subprocess.Popen(
+        argv, stdin=pipe, stdout=pipe, stderr=pipe, env=env, start_new_session=True, bufsize=0
+    )
 
 
 def _pump(process: subprocess.Popen[bytes], stdin: bytes, end: float) -> tuple[bytes, bytes, bool]:
@@ -106,7 +124,8 @@ def _pump(process: subprocess.Popen[bytes], stdin: bytes, end: float) -> tuple[b
     return bytes(out), bytes(err), False
 
 
-def _abandon(process: subprocess.Popen[bytes], detached: bool, grace: float) -> None:
+def abandon(process: subprocess.Popen[bytes], *, detached: bool = True, grace: float = 0.0) -> None:
+    """Kills a child (``detached``: its session) and closes its pipes; gives up on one that does not die."""
     if grace and process.poll() is None:
         with suppress(ProcessLookupError, PermissionError, subprocess.TimeoutExpired):
             process.send_signal(signal.SIGINT)

@@ -21,4 +21,16 @@ def main(args: Sequence[str]) -> int:
         from checks.drafter import afar
 
         return afar.main(args[1:])
+    if list(args[:1]) == ["nccl-look"]:
+        from checks.nccl import look
+
+        return look.main()
+    if list(args[:1]) == ["nccl-rank"]:
+        from checks.nccl import rank
+
+        return rank.main()
+    if list(args[:1]) == ["nccl-peer"]:
+        from checks.nccl import peer
+
+        return peer.main()
     raise BadInput(f"no probe named {' '.join(args[:1])!r}")

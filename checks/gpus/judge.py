@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from checks.gpus import adapter, driver, health, links
 from checks.gpus.dump import GPU_IS_LOST, Gap, Gpu
+from checks.gpus.host_rules import NODE_RULES
 from checks.gpus.rule import GpuRule, HostRule, Outcome, Scene, passed, skipped, unknown, warned
 from checks.model import Finding
 
@@ -43,7 +44,8 @@ def judge(scene: Scene) -> tuple[Finding, ...]:
     if scene.expect == 0:
         return tuple(_none_wanted(scene))
     adapters = (outcome.finding(ADAPTER_RULE, subject) for subject, outcome in adapter.started(scene))
-    return (*_host(scene), *adapters, *_gpus(scene))
+    around = (o.finding(rule.id, subject) for rule in NODE_RULES for subject, o in rule.judge(scene))
+    return (*_host(scene), *adapters, *_gpus(scene), *around)
 
 
 def _none_wanted(scene: Scene) -> Iterator[Finding]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from checks.bdf import Bdf
 from checks.errors import BadInput
 from checks.gpus import kernlog
+from checks.gpus.kernel_events import Event
 from checks.gpus.kernlog import KernelLog
 from checks.record import Section
 
@@ -56,6 +57,11 @@ class Node:
     container: bool = False
     nodes: frozenset[int] | None = None
     kernel: KernelLog = field(default_factory=lambda: kernlog.parse(None))
+    switches: tuple[Bdf, ...] = ()
+    modules: frozenset[str] | None = None
+    rdma: tuple[str, ...] = ()
+    fabric_events: tuple[Event, ...] = ()
+    fabric_log: bool = False
 
     def given(self, gpu: PciGpu) -> bool | None:
         """Does this GPU belong here? sysfs shows a container all GPUs of its host; those that were passed in have

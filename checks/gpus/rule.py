@@ -41,12 +41,34 @@ class Outcome:
 
 
 @dataclass(frozen=True)
+class Plan:
+    """What the caller means to run here; every field left at its default is not judged against a plan.
+
+    ``needs_bytes``: memory that a launch needs free on every GPU. ``mig``: MIG is meant to be on.
+    ``compute_mode``: the planned one, as NVML numbers it (COMPUTE_MODES), None when none was named.
+    """
+
+    needs_bytes: int | None = None
+    mig: bool = False
+    compute_mode: int | None = None
+
+
+COMPUTE_MODES = {"default": 0, "prohibited": 2, "exclusive-process": 3}
+"""Names of nvmlComputeMode_t (nvml.h); 1, exclusive-thread, is gone since CUDA 8."""
+
+
+@dataclass(frozen=True)
 class Scene:
-    """What a rule may look at: NVML, the machine, and how many GPUs the caller expects (None: not said)."""
+    """What a rule may look at: NVML, the machine, how many GPUs the caller expects (None: not said), what is
+    planned, and what an earlier record said (``since``, None without one)."""
 
     dump: Dump
     node: Node
     expect: int | None = None
+    plan: Plan = Plan()
+    since: Dump | None = None
+    live: bool = False
+    """Whether the evidence was read just now: what is missing then could not be read."""
 
     @property
     def gpus_wanted(self) -> bool:

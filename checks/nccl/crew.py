@@ -1,0 +1,221 @@
+"""The parent of the ranks: starts one process per GPU, hands the id around, holds the deadlines.
+
+At the first deadline that passes, or a second after the first rank that died, all are killed and abandoned.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from checks import child
+from checks.nccl import segments
+
+LINE_LIMIT = 1 << 20
+LOG_LIMIT = 1 << 20
+GRACE_S = 1.0
+LEAVE_S = 5.0
+_SAMPLE_S = 0.05
+
+
+@dataclass(frozen=True)
+class Deadlines:
+    """Seconds for each phase of a rank: ``start`` for interpreter, library and GPU context."""
+
+    start: float = 60.0
+    init: float = 60.0
+    size: float = 20.0
+
+    def of(self, phase: str) -> float:
+        if phase in ("start", "library", "context"):
+            return self.start
+        if phase == "id":
+            return self.start + self.init
+        return self.init if phase == "init" else self.size
+
+
+@dataclass
+class Member:
+    """One rank as the parent sees it; ``told`` is everything it said, ``ended`` how its process ended."""
+
+    rank: int
+    gpu: int
+    process: Any
+    log: Path
+    phase: str = "start"
+    since: float = 0.0
+    told: list[dict[str, Any]] = field(default_factory=list)
+    buffer: bytes = b""
+    stderr: bytes = b""
+    done: bool = False
+    ended: str | None = None
+    code: int | None = None
+
+    def as_dict(self, now: float) -> dict[str, Any]:
+        whole: dict[str, Any] = {"rank": self.rank, "gpu": self.gpu, "phase": self.phase, "done": self.done}
+        whole["in_phase_s"] = round(now - self.since, 3)
+        whole |= {"ended": self.ended, "code": self.code, "told": self.told[:400]}
+        whole["stderr"] = self.stderr.decode(errors="replace")[-1000:]
+        whole["log"] = _read(self.log)
+        return whole
+
+
+@dataclass(frozen=True)
+class Order:
+    """What the ranks shall do. ``first`` is the global rank of ``gpus[0]``; ``sizes`` in bytes, ascending."""
+
+    library: str
+    gpus: Sequence[int]
+    sizes: Sequence[int]
+    seed: int
+    environment: Mapping[str, str]
+    folder: Path
+    nranks: int
+    first: int = 0
+    deadlines: Deadlines = Deadlines()
+
+
+def run(order: Order, exchange: Callable[[str | None], str] | None = None) -> dict[str, Any]:
+    """Runs all ranks to their end or to a deadline, whatever they do.
+
+    ``exchange`` carries the id between nodes: it takes rank 0's id (None on other nodes) and gives the shared
+    one. Gives ``ranks`` as dicts and ``removed``, the shared memory that had to be cleaned up.
+    """
+    before = segments.there()
+    crew = _Crew(order, exchange)
+    try:
+        crew.start()
+        crew.watch()
+    finally:
+        crew.end()
+    now = time.monotonic()
+    ranks = [member.as_dict(now) for member in crew.members]
+    return {"ranks": ranks, "removed": segments.sweep(before, crew.held), "nranks": order.nranks}
+
+
+class _Crew:
+    def __init__(self, order: Order, exchange: Callable[[str | None], str] | None) -> None:
+        self.order, self.exchange = order, exchange
+        self.members: list[Member] = []
+        self.held: set[str] = set()
+        self.selector = selectors.DefaultSelector()
+        self.killed_at: float | None = None
+
+    def start(self) -> None:
+        for offset, gpu in enumerate(self.order.gpus):
+            rank = self.order.first + offset
+            log = self.order.folder / f"rank{rank}.log"
+            environment = {**os.environ, **self.order.environment, "NCCL_DEBUG_FILE": str(log)}
+            process = child.start(child.self_command("_probe", "nccl-rank"), environment)
+            member = Member(rank, gpu, process, log, since=time.monotonic())
+            self.members.append(member)
+            for stream, name in ((process.stdout, "out"), (process.stderr, "err")):
+                assert stream is not None
+                os.set_blocking(stream.fileno(), False)
+                self.selector.register(stream, selectors.EVENT_READ, (member, name))
+            sizes = list(self.order.sizes)
+            asked = {"library": self.order.library, "rank": rank, "nranks": self.order.nranks, "gpu": gpu}
+            self.tell(member, {**asked, "sizes": sizes, "seed": self.order.seed})
+        if self.exchange is not None and self.order.first > 0:
+            self.share(None)
+
+    def tell(self, member: Member, line: dict[str, Any]) -> None:
+        assert member.process.stdin is not None
+        try:
+            os.write(member.process.stdin.fileno(), (json.dumps(line) + "\n").encode())
+        except OSError:
+            return  # it is dead, which its pipes say better
+
+    def share(self, own: str | None) -> None:
+        identity = self.exchange(own) if self.exchange is not None else own
+        for member in self.members:
+            self.tell(member, {"id": identity})
+
+    def watch(self) -> None:
+        sampled = 0.0
+        while self.selector.get_map():
+            now = time.monotonic()
+            if now - sampled >= _SAMPLE_S:
+                self.held |= segments.held_by(self._living())
+                sampled = now
+            if all(member.done or member.ended for member in self.members) or self._late(now):
+                return
+            for key, _ in self.selector.select(_SAMPLE_S):
+                self._read(key.fileobj, *key.data)
+
+    def _late(self, now: float) -> bool:
+        late = [m for m in self.members if not m.done and not m.ended
+                and now - m.since > self.order.deadlines.of(m.phase)]  # fmt: skip
+        for member in late:
+            member.ended = "deadline"
+        failed = any(member.ended not in (None, "deadline") for member in self.members)
+        if failed and self.killed_at is None:
+            self.killed_at = now + GRACE_S
+        return bool(late) or (self.killed_at is not None and now > self.killed_at)
+
+    def _read(self, stream: Any, member: Member, name: str) -> None:
+        try:
+            data = os.read(stream.fileno(), 1 << 16)
+        except BlockingIOError:
+            return
+        if not data:
+            self.selector.unregister(stream)
+            if name == "out" and not member.done and member.ended is None:
+                member.ended = "died"
+            return
+        if name == "err":
+            member.stderr = (member.stderr + data)[-4000:]
+            return
+        member.buffer += data
+        *lines, member.buffer = member.buffer.split(b"\n")
+        member.buffer = member.buffer[-LINE_LIMIT:]
+        for line in lines:
+            self._heard(member, line)
+
+    def _heard(self, member: Member, raw: bytes) -> None:
+        try:
+            line = json.loads(raw)
+        except ValueError:
+            return  # a library that prints on stdout
+        if not isinstance(line, dict):
+            return
+        if "id" in line:
+            self.share(str(line["id"]))
+        elif "phase" in line:
+            member.phase, member.since = str(line["phase"]), time.monotonic()
+        if "error" in line:
+            member.ended = "error"
+        if "end" in line:
+            member.done, member.phase = True, "end"
+        member.told.append(line)
+
+    def _living(self) -> list[int]:
+        return [member.process.pid for member in self.members if member.process.poll() is None]
+
+    def end(self) -> None:
+        """Lets the ranks leave together if all are done; else kills them, whatever they do."""
+        self.held |= segments.held_by(self._living())
+        if all(member.done for member in self.members):
+            for member in self.members:
+                self.tell(member, {"leave": True})
+            end = time.monotonic() + LEAVE_S
+            while self._living() and time.monotonic() < end:
+                time.sleep(0.01)
+        for member in self.members:
+            member.code = member.process.poll()
+            child.abandon(member.process)
+        self.selector.close()
+
+
+def _read(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return file.read(LOG_LIMIT).decode(errors="replace")
+    except OSError:
+        return ""
