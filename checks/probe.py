@@ -12,7 +12,7 @@ def main(args: Sequence[str]) -> int:
     if list(args[:1]) == ["nvml"]:
         from checks.gpus import nvml
 
-        return nvml.main()
+        return nvml.main(list(args[1:]))
     if list(args[:1]) == ["record"]:
         from checks.gpus import collect
 

@@ -31,7 +31,9 @@ Judged = Iterator[tuple[str, Outcome]]
 
 _RANK = {Status.FAIL: 3, Status.WARN: 2, Status.PASS: 1}
 _FALLEN = XIDS[79]
-_ASK = "as root: dmesg | grep -e NVRM -e SXid; a container without the right asks its host, or root allows it by"
+_ASK = (
+    "as root: dmesg | grep -e NVRM -e SXid; a container without the right asks its host, or root allows it by"
+)
 _CLOSED = f"{_ASK} sysctl kernel.dmesg_restrict=0"
 
 
@@ -41,7 +43,9 @@ def xid(scene: Scene) -> Judged:
     if not log.there:
         return
     if log.error is not None:
-        text = f"the kernel log could not be read ({log.error}): whether GPUs reported errors (Xid) is not known"
+        text = (
+            f"the kernel log could not be read ({log.error}): whether GPUs reported errors (Xid) is not known"
+        )
         yield "host", unknown(text, fix=_CLOSED)
         return
     events = since_boot(log.events)
@@ -136,7 +140,8 @@ def _counted(events: Sequence[Event]) -> str:
     first = {event.number if event.what is What.XID else 79: event for event in reversed(events)}
     ranked = sorted(counts, key=lambda number: -_RANK[status_of(first[number])])
     return ", ".join(
-        _name(first[number]) + (f" ({counts[number]} times)" if counts[number] > 1 else "") for number in ranked
+        _name(first[number]) + (f" ({counts[number]} times)" if counts[number] > 1 else "")
+        for number in ranked
     )
 
 
@@ -255,6 +260,3 @@ def _peermem_module(scene: Scene) -> Judged:
             fix="modprobe nvidia_peermem, unless NCCL says that it uses DMA-BUF; one machine alone needs neither",
         ),
     )
-
-
-
