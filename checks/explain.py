@@ -16,7 +16,7 @@ _EPILOG = """\b
 Examples:
   provcheck explain gpu.row_remap
   provcheck explain --list
-  provcheck explain --markdown
+  provcheck explain --markdown findings
 """
 
 
@@ -31,16 +31,20 @@ def _ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Co
 @click.command(epilog=_EPILOG)
 @click.argument("identity", metavar="[ID]", required=False, shell_complete=_ids)
 @click.option("--list", "as_list", is_flag=True, help="All ids with their titles, by area.")
-@click.option("--markdown", is_flag=True, help="All pages as one Markdown document.")
+@click.option(
+    "--markdown",
+    type=click.Choice(list(pages.DOCUMENTS)),
+    help="A page of the documentation: all findings, or what is checked and which finding says so.",
+)
 @click.option("--json", "as_json", is_flag=True, help="For a program.")
-def explain(identity: str | None, as_list: bool, markdown: bool, as_json: bool) -> int:
+def explain(identity: str | None, as_list: bool, markdown: str | None, as_json: bool) -> int:
     """What a finding means, why it matters, an example, how to mend it, and where the rule comes from."""
-    if [as_list, markdown, identity is not None].count(True) != 1:
+    if [as_list, markdown is not None, identity is not None].count(True) != 1:
         raise BadInput("give one finding id like gpu.row_remap, or --list for all of them")
-    if markdown:
+    if markdown is not None:
         if as_json:
             raise BadInput("--markdown is for a reader, --json for a program; give one")
-        click.echo(pages.findings(), nl=False)
+        click.echo(pages.DOCUMENTS[markdown](), nl=False)
     elif as_list:
         rows = {name: CATALOGUE[name] for name in sorted(CATALOGUE)}
         click.echo(_json(rows) if as_json else pages.listing())

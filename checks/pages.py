@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from checks.data.areas import AREAS
 from checks.data.catalogue import CATALOGUE, Entry
+from checks.data.coverage import COVERAGE
 from checks.data.thresholds import THRESHOLDS
 
 _WIDTH = 90
@@ -72,6 +73,24 @@ def findings() -> str:
     return "\n".join(lines) + "\n"
 
 
+def health_table() -> str:
+    """docs/health-table.md"""
+    lines = [
+        "# What is checked, and which finding says so",
+        "",
+        "Everything that fifteen health checkers of GPUs look at, put together, and the finding that gives",
+        "its verdict. `provcheck explain ID` has the rule. Made from rows by `scripts/make-docs`.",
+        "",
+        "| what | how | verdict | command |",
+        "|---|---|---|---|",
+    ]
+    for row in COVERAGE:
+        commands = dict.fromkeys(AREAS[identity.partition(".")[0]][0] for identity in row.ids)
+        ids = ", ".join(f"`{identity}`" for identity in row.ids)
+        lines.append(f"| {row.what} | {row.how} | {ids} | {', '.join(f'`{name}`' for name in commands)} |")
+    return "\n".join(lines) + "\n"
+
+
 def _entry(identity: str, entry: Entry) -> Iterator[str]:
     yield from ("", f"### {identity}", "", *_fill(_plain(entry.title) + "."))
     yield from ("", *_fill(_plain(entry.why)))
@@ -91,3 +110,7 @@ def _plain(text: str) -> str:
     for character in "\\*_<>|`":
         text = text.replace(character, f"\\{character}")
     return text
+
+
+DOCUMENTS: dict[str, Callable[[], str]] = {"findings": findings, "health-table": health_table}
+"""Page -> what makes it. They lie in docs/ under these names."""

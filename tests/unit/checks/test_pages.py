@@ -15,11 +15,31 @@ import pytest
 from checks import pages
 from checks.data.areas import AREAS
 from checks.data.catalogue import CATALOGUE
+from checks.data.coverage import COVERAGE
 from checks.data.thresholds import THRESHOLDS
 
 
-def test_the_committed_page_of_findings_is_that_of_the_rows(repo_root: Path) -> None:
-    assert (repo_root / "docs/findings.md").read_text() == pages.findings(), "run scripts/make-docs"
+@pytest.mark.parametrize("name", pages.DOCUMENTS)
+def test_a_committed_page_is_that_of_the_rows(name: str, repo_root: Path) -> None:
+    assert (repo_root / f"docs/{name}.md").read_text() == pages.DOCUMENTS[name](), "run scripts/make-docs"
+
+
+def test_every_row_of_the_health_table_has_a_verdict_that_can_be_explained() -> None:
+    areas = {identity.partition(".")[0] for identity in CATALOGUE}
+    assert len(COVERAGE) >= 31
+    for row in COVERAGE:
+        assert row.ids, row.what
+        assert {name for name in row.ids if name.partition(".")[0] in areas} <= set(CATALOGUE), row.what
+
+
+def test_every_finding_about_gpus_stands_in_the_health_table() -> None:
+    covered = {identity for row in COVERAGE for identity in row.ids}
+    ours = {
+        identity
+        for identity in CATALOGUE
+        if identity.partition(".")[0] in ("gpu", "nvlink", "fabric", "pcie")
+    }
+    assert ours <= covered
 
 
 def test_every_finding_has_its_heading_and_no_line_is_too_long() -> None:
@@ -50,8 +70,8 @@ def test_a_page_has_every_part_and_fits_a_terminal(identity: str) -> None:
 
 
 def test_markdown_is_on_request_and_not_json(provcheck: Callable[..., Any]) -> None:
-    assert provcheck("explain", "--markdown").out == pages.findings()
-    assert provcheck("explain", "--markdown", "--json").code == 2
+    assert provcheck("explain", "--markdown", "findings").out == pages.findings()
+    assert provcheck("explain", "--markdown", "findings", "--json").code == 2
 
 
 # ---------------------------------------------------------------- completion
