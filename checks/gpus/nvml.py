@@ -44,6 +44,7 @@ def main(args: list[str]) -> int:
     else:
         _read(nvml, plan)
     _say({"end": True})
+    os.dup2(_out, 1)
     return 0
 
 
