@@ -80,8 +80,8 @@ def test_two_hanging_gpus_are_both_named(tmp_path: Path) -> None:
 
 
 def test_a_driver_that_hangs_everywhere_ends_at_the_deadline(tmp_path: Path) -> None:
-    seen = live(tmp_path, "gpus=8,hang:nvmlDeviceGetEccMode,stubborn", "--deadline", 2)
-    assert seen.seconds < 2 + 2
+    seen = live(tmp_path, "gpus=8,hang:nvmlDeviceGetEccMode,stubborn", "--deadline", 4.5)
+    assert seen.seconds < 4.5 + 2
     assert seen.code == 3
     assert len(seen.finding("driver.responds")["value"]) == 8
     assert set(seen.statuses("gpu.ecc")) == {"unknown"}
