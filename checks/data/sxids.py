@@ -23,7 +23,9 @@ class Sxid(NamedTuple):
 _MENDED = (11012, 11021, 11022, 11023, 12021, 12023, 15008, 15011, 19049, 19055, 19057, 19059, 19062, 19065)
 _MENDED_TOO = (19068, 19071, 24001, 24002, 24003)
 _STALL = "traffic of a GPU through the switch stalls; its CUDA programs end with Xid 45"
-_RESET_ALL = "stop the work, reset all GPUs and switches together (nvidia-smi --gpu-reset without -i), or reboot"
+_RESET_ALL = (
+    "stop the work, reset all GPUs and switches together (nvidia-smi --gpu-reset without -i), or reboot"
+)
 
 _ROWS = (
     *(Sxid(number, "single-bit ECC error", "the switch mended it", "nothing; many on one switch are a sign of ageing",

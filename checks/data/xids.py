@@ -108,7 +108,7 @@ _ROWS = (
     Xid(60, "video processor exception", APPLICATION, _ENGINE),
     Xid(61, "internal micro-controller breakpoint", RESET, "firmware of the GPU stopped itself"),
     Xid(62, "internal micro-controller halt", RESET, "firmware of the GPU stopped: often power or heat, or hardware"),
-    Xid(63, "row remapping or page retirement recorded", INFO, "a bad memory row was noted and gets replaced by a spare",
+    Xid(63, "row remapping or page retirement recorded", INFO, "a bad memory row was noted, a spare takes its place",
         "read gpu.row_remap (gpu.retired_pages before Ampere): when it is pending, reset the GPU at leisure"),
     Xid(64, "row remapping or page retirement failed", RESET, "a bad memory row could not be replaced by a spare",
         "take the GPU out of service, reset it once, and have it replaced when gpu.row_remap still fails"),

@@ -31,7 +31,9 @@ Judged = Iterator[tuple[str, Outcome]]
 
 _RANK = {Status.FAIL: 3, Status.WARN: 2, Status.PASS: 1}
 _FALLEN = XIDS[79]
-_ASK = "as root: dmesg | grep -e NVRM -e SXid; a container without the right asks its host, or root allows it by"
+_ASK = (
+    "as root: dmesg | grep -e NVRM -e SXid; a container without the right asks its host, or root allows it by"
+)
 _CLOSED = f"{_ASK} sysctl kernel.dmesg_restrict=0"
 
 
@@ -41,7 +43,9 @@ def xid(scene: Scene) -> Judged:
     if not log.there:
         return
     if log.error is not None:
-        text = f"the kernel log could not be read ({log.error}): whether GPUs reported errors (Xid) is not known"
+        text = (
+            f"the kernel log could not be read ({log.error}): whether GPUs reported errors (Xid) is not known"
+        )
         yield "host", unknown(text, fix=_CLOSED)
         return
     events = since_boot(log.events)
@@ -54,7 +58,18 @@ def xid(scene: Scene) -> Judged:
         if bdf not in listed and bdf not in foreign:
             yield str(bdf), _of_one(events, bdf, None)
     if not listed and not named:
-        yield "host", passed("no Xid in the kernel log")
+        yield "host", _nobody(events)
+
+
+def _nobody(events: Sequence[Event]) -> Outcome:
+    """No GPU is listed and none is named."""
+    last = max((at for at, event in enumerate(events) if event.what is What.LOAD), default=-1)
+    if any(event.what is What.PROBE for event in events[last + 1 :]):
+        fix = "read the lines before it, which name the GPU; see driver.adapter_init on the machine itself"
+        return warned(
+            "no Xid, but the driver could not take one of the devices (probe routine failed)", fix=fix
+        )
+    return passed("no Xid in the kernel log", value=0, limit=0)
 
 
 def _not_ours(scene: Scene) -> set[Bdf]:
@@ -136,7 +151,8 @@ def _counted(events: Sequence[Event]) -> str:
     first = {event.number if event.what is What.XID else 79: event for event in reversed(events)}
     ranked = sorted(counts, key=lambda number: -_RANK[status_of(first[number])])
     return ", ".join(
-        _name(first[number]) + (f" ({counts[number]} times)" if counts[number] > 1 else "") for number in ranked
+        _name(first[number]) + (f" ({counts[number]} times)" if counts[number] > 1 else "")
+        for number in ranked
     )
 
 
@@ -255,6 +271,3 @@ def _peermem_module(scene: Scene) -> Judged:
             fix="modprobe nvidia_peermem, unless NCCL says that it uses DMA-BUF; one machine alone needs neither",
         ),
     )
-
-
-

@@ -18,7 +18,9 @@ _HEADS = (
     re.compile(r"^\d{1,4},\d+,\d+,[^;]{0,8}[^;]*;"),  # /dev/kmsg: prefix,sequence,microseconds,flags;text
     re.compile(r"^<\d+>"),
     re.compile(rf"^[a-z0-9]+\s*:[a-z]+\s*:\s*(?:{_DATE}\s*|\[[^\]]*\]\s*)?"),  # dmesg -x, --time-format
-    re.compile(rf"^(?:[A-Z][a-z]{{2}} +\d+ \d\d:\d\d:\d\d(?:\.\d+)?|{_DATE}) \S+ kernel: ?"),  # journalctl, syslog
+    re.compile(
+        rf"^(?:[A-Z][a-z]{{2}} +\d+ \d\d:\d\d:\d\d(?:\.\d+)?|{_DATE}) \S+ kernel: ?"
+    ),  # journalctl, syslog
     re.compile(rf"^{_DATE} "),
     re.compile(r"^\[[ 0-9]*\.\d+\](?:\s*\[[ TC]*\d+\])?\s?"),  # seconds since boot, perhaps the caller
     re.compile(r"^\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ 0-9]\d \d\d:\d\d:\d\d \d{4}\]\s?"),  # dmesg -T
@@ -27,7 +29,9 @@ _WRITTEN_BREAK = re.compile(r"\\(?:n|x0a)\s*(?=NVRM: )")
 _ADDRESS = r"(?:PCI:)?([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-7])?)"
 _XID = re.compile(rf"NVRM: Xid \({_ADDRESS}[^)]*\): (\d{{1,5}})\b,?\s*(.*)", re.IGNORECASE)
 _SXID = re.compile(rf"nvidia-nvswitch\d*: SXid \({_ADDRESS}[^)]*\): (\d{{1,5}})\b,?\s*(.*)", re.IGNORECASE)
-_FALLEN = re.compile(r"NVRM:.*\b([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-7])?)\b.*fallen off the bus", re.I)
+_FALLEN = re.compile(
+    r"NVRM:.*\b([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-7])?)\b.*fallen off the bus", re.I
+)
 _SWITCH = re.compile(
     rf"detected NVSwitch (non-fatal|fatal) error (\d{{1,5}}) .*?pci bus id {_ADDRESS}(.*)", re.IGNORECASE
 )
@@ -35,11 +39,14 @@ _PROCESS = re.compile(r"name=([^,]+?)(?:,|$)")
 _NONFATAL, _FATAL = re.compile(r"\bnon-?fatal\b", re.I), re.compile(r"\bfatal\b", re.I)
 _BOOT = re.compile(r"^Linux version \d|^-- (?:Reboot|Boot [0-9a-f]+) --$")
 _LOAD = re.compile(r"NVRM: loading NVIDIA UNIX")
-_RESET = re.compile(r"\b(?:nvidia|vfio-pci|pci) ([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]): reset done\b", re.I)
+_RESET = re.compile(
+    r"\b(?:nvidia|vfio-pci|pci) ([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]): reset done\b", re.I
+)
 _NCCL = re.compile(r"segfault at .* in libnccl\.so|traps: .* in libnccl\.so")
 _PEERMEM = re.compile(r"nvidia-peermem .*invalid context", re.IGNORECASE)
-_SAYS_SO = re.compile(
-    r"NVRM|nvidia|SXid|libnccl|D3cold|^Linux version|: reset done|^-- (?:Boot|Reboot)", re.IGNORECASE
+_PROBE = re.compile(r"NVRM: The NVIDIA probe routine failed")
+_SPEAKS = re.compile(
+    r"^(?:NVRM|nvidia(?:-nvswitch\d*|-nvlink|-uvm|-modeset)?): |^nvidia-peermem |^nvidia [0-9a-f:.]+: "
 )
 
 
@@ -52,6 +59,7 @@ class What(Enum):
     RESET = "reset"
     NCCL = "crash in NCCL"
     PEERMEM = "nvidia-peermem"
+    PROBE = "probe failed"
 
 
 @dataclass(frozen=True)
@@ -97,9 +105,12 @@ def bare(line: str) -> str:
     return line
 
 
-def speaks_of_gpus(text: str) -> bool:
-    """Is this a kernel log with something about NVIDIA in it?"""
-    return any(_SAYS_SO.search(line) for line in map(bare, split(text)))
+def is_kernel_log(text: str) -> bool:
+    """Does a line speak in the driver's name, or do most lines bear the kernel's times?"""
+    found = split(text)
+    if any(_SPEAKS.match(bare(line)) for line in found):
+        return True
+    return bool(found) and 2 * sum(map(timed, found)) > len(found)
 
 
 def events(messages: Iterable[str]) -> Iterator[Event]:
@@ -124,7 +135,13 @@ def _event(line: str) -> Event | None:
         return Event(What.FALLEN, line, _bdf(found[1]))
     if found := _RESET.search(line):
         return Event(What.RESET, line, _bdf(found[1]))
-    plain = ((_BOOT, What.BOOT), (_LOAD, What.LOAD), (_NCCL, What.NCCL), (_PEERMEM, What.PEERMEM))
+    plain = (
+        (_BOOT, What.BOOT),
+        (_LOAD, What.LOAD),
+        (_NCCL, What.NCCL),
+        (_PEERMEM, What.PEERMEM),
+        (_PROBE, What.PROBE),
+    )
     return next((Event(what, line) for pattern, what in plain if pattern.search(line)), None)
 
 

@@ -152,7 +152,13 @@ def _by_time(lines: Sequence[str]) -> list[str]:
     whole: list[str] = []
     timed = any(map(kernel_events.timed, lines))
     for line in lines:
-        if whole and timed and not kernel_events.timed(line) and _goes_on(whole[-1], line) and line.lstrip().startswith("NVRM: "):
+        if (
+            whole
+            and timed
+            and not kernel_events.timed(line)
+            and _goes_on(whole[-1], line)
+            and line.lstrip().startswith("NVRM: ")
+        ):
             whole[-1] += f" {line.strip().removeprefix('NVRM: ')}"
         else:
             whole.append(line)

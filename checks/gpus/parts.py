@@ -7,6 +7,7 @@ from dataclasses import dataclass
 NOT_SUPPORTED, NO_PERMISSION, DRIVER_NOT_LOADED, LIBRARY_NOT_FOUND = 3, 4, 9, 12
 FUNCTION_NOT_FOUND, GPU_IS_LOST, MISMATCH, UNKNOWN_ERROR = 13, 15, 18, 999
 TIMEOUT, DIED, NOT_ASKED = "Timeout", "ChildDied", "NotAsked"
+"""Words of the collector: its child was abandoned, ended too early, was not asked that any more."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from checks.gpus.dump import Dump, Gap, Gpu
+from checks.gpus.dump import NOT_READ, Dump, Gap, Gpu
 from checks.gpus.node import Node
 from checks.model import Finding, Status
 
@@ -75,6 +75,11 @@ class Scene:
         """Whether a machine without a working GPU is known to be wrong, rather than merely not looked at."""
         return bool(self.expect) or (self.expect is None and bool(self.node.gpus))
 
+    def holds(self, *keys: str) -> bool:
+        """Whether the evidence has one of these getters at all, of whichever GPU, answered or not;
+        evidence that was read just now always should."""
+        return self.live or any(key in gpu.values for gpu in self.dump.gpus for key in keys)
+
     def siblings(self, gpu: Gpu) -> list[Gpu]:
         return [other for other in self.dump.gpus if other.index != gpu.index and other.name == gpu.name]
 
@@ -85,8 +90,10 @@ class HostRule(NamedTuple):
 
 
 class GpuRule(NamedTuple):
+    """``judge`` gives None where the evidence never held what it judges: the check is left out then."""
+
     id: str
-    judge: Callable[[Gpu, Scene], Outcome]
+    judge: Callable[[Gpu, Scene], Outcome | None]
 
 
 def passed(message: str, **more: Any) -> Outcome:
@@ -107,6 +114,16 @@ def skipped(message: str, **more: Any) -> Outcome:
 
 def unknown(message: str, **more: Any) -> Outcome:
     return Outcome(Status.UNKNOWN, message, **more)
+
+
+def first_error(*values: object) -> Gap | None:
+    """The first of them that is an error proper: one that no missing feature and no old record explains."""
+    return next((v for v in values if isinstance(v, Gap) and not v.absent and v != NOT_READ), None)
+
+
+def not_absent(*values: object) -> Gap | None:
+    """The first of them that no missing feature explains; like first_error, and what was not read counts too."""
+    return next((v for v in values if isinstance(v, Gap) and not v.absent), None)
 
 
 def unread(what: str, gap: Gap, *, must_exist: bool = False) -> Outcome:

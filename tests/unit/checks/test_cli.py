@@ -110,10 +110,10 @@ def test_every_finding_is_in_the_catalogue_and_nothing_else(repo_root: Path) -> 
 
 def test_catalogue_examples_start_with_status_subject_and_their_own_id() -> None:
     for identity, entry in CATALOGUE.items():
-        status, subject, name = entry.example.split()[:3]
+        status, subject, name = re.sub(r"pair (\d+-\d+)", r"pair:\1", entry.example).split()[:3]
         assert status in {status.value for status in Status}
         assert re.fullmatch(
-            r"host|gpu\d+|engine|drafter|target|rank|rank\d+|pair|node\d*|0000:01:00\.0", subject
+            r"host|gpu\d+|engine|drafter|target|rank|rank\d+|pair:\d+-\d+|pair|node\d*|0000:01:00\.0", subject
         )
         assert name == identity
         assert all(entry)
