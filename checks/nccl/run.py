@@ -16,6 +16,7 @@ from checks.errors import BadInput
 from checks.gpus import dump
 from checks.gpus.dump import Gap
 from checks.nccl import crew, environment, library, pairs
+from checks.nccl.binding import OLDEST
 from checks.nccl.crew import Deadlines
 from checks.nccl.environment import Service
 from checks.nccl.rules_ranks import WITHOUT_P2P, WITHOUT_SHM
@@ -101,7 +102,7 @@ def look(wish: Wish, nvml: Mapping[str, Any] | None, own: Mapping[str, str] | No
 def usable(bench: Bench) -> bool:
     """Whether there is a library, a GPU, and nobody else on it."""
     told = bench.data["look"].get("nccl") or {}
-    return bool(bench.gpus) and not bench.data["busy"] and isinstance(told.get("version"), int)
+    return bool(bench.gpus) and not bench.data["busy"] and int(told.get("version") or 0) >= OLDEST
 
 
 def copy(bench: Bench, wish: Wish) -> None:
