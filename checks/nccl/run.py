@@ -115,7 +115,7 @@ def copy(bench: Bench, wish: Wish) -> None:
 def measure(bench: Bench, wish: Wish) -> None:
     """Adds ``runs`` to the data."""
     run(bench, wish, "as found", {})
-    if len(bench.gpus) < 2 or _came_through(bench):
+    if len(bench.gpus) < 2 or _came_through(bench) or _died(bench):
         return
     for name, extra in (("without P2P", WITHOUT_P2P), ("without P2P and SHM", WITHOUT_SHM)):
         run(bench, wish, name, extra)
@@ -144,6 +144,11 @@ def run(bench: Bench, wish: Wish, name: str, extra: Mapping[str, str], node: Nod
 
 def _came_through(bench: Bench) -> bool:
     return all(rank["done"] for rank in bench.data["runs"][-1]["ranks"])
+
+
+def _died(bench: Bench) -> bool:
+    """A rank that died says nothing about the way between GPUs, and would die again."""
+    return any(rank["ended"] == "died" for rank in bench.data["runs"][-1]["ranks"])
 
 
 def _loaded(service: Service | None) -> tuple[list[str], list[str]]:
