@@ -49,7 +49,7 @@ class Finding:
     ``id`` is ``<area>.<check>``; ``subject`` is ``gpuN``, ``host``, ``pair A-B``, ``drafter``, ``engine``
     ...; ``value``, ``limit`` and ``unit`` say what was measured against what; ``owner`` says who mends it,
     the ``node``'s operator or the ``user`` of the service. A ``silence`` takes it out of the verdict, not
-    out of the report.
+    out of the report. ``command`` is the command that found it, in a report that joins several.
     """
 
     id: str
@@ -63,9 +63,13 @@ class Finding:
     fix: str | None = None
     owner: str = "node"
     silence: Silence | None = None
+    command: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "status": self.status.value}
+        fields = {**asdict(self), "status": self.status.value}
+        if self.command is None:
+            del fields["command"]
+        return fields
 
 
 def verdict_of(findings: Iterable[Finding]) -> Status:

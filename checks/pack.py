@@ -20,6 +20,7 @@ from pathlib import Path
 
 import checks
 from checks.caches import cache_folder
+from checks.data import integrations
 from checks.files import write_whole
 from checks.serving import guard
 
@@ -28,24 +29,13 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 PACKAGES = {
     "click": "click",
-    "rich": "rich",
-    "markdown_it": "markdown-it-py",
-    "mdurl": "mdurl",
     "packaging": "packaging",
-    "pygments": "pygments",
     "prometheus_client": "prometheus-client",
     "pynvml": "nvidia-ml-py",
-    "typing_extensions": "typing-extensions",
 }
-"""Import name -> distribution. All pure Python; rich needs markdown-it-py, mdurl and pygments."""
+"""Import name -> distribution. All pure Python, and none of them needs another."""
 
-_LEFT_OUT = re.compile(
-    r"(^|/)__pycache__/|\.(pyc|pyi|typed|so)$"
-    # rich asks pygments for a lexer by name only when it highlights code: these are the ones provcheck shows
-    r"|^pygments/lexers/(?!__init__|_mapping|special|python|data|bash|shell|configs|_builtins|[a-z_]*\.json)"
-    r"|^pygments/formatters/(?!__init__|_mapping|terminal)|^pygments/(sphinxext|cmdline)\.py$"
-    r"|^prometheus_client/(bridge|twisted|django)/"
-)
+_LEFT_OUT = re.compile(r"(^|/)__pycache__/|\.(pyc|pyi|typed|so)$|^prometheus_client/(bridge|twisted|django)/")
 
 
 def build(dest: Path) -> str:
@@ -105,8 +95,8 @@ def _entries() -> dict[str, bytes]:
 
 
 def _templates() -> Iterator[tuple[str, Path]]:
-    """The units that provcheck hands out; a wheel has them inside ``checks`` already, a checkout beside it."""
-    for name in guard.FILES:
+    """The files that provcheck hands out; a wheel has them inside ``checks`` already, a checkout beside it."""
+    for name in (*guard.FILES, *integrations.FILES):
         file = Path(checks.__file__).absolute().parents[1] / "templates" / name
         if file.is_file():
             yield f"checks/{guard.PACKED}/{name}", file

@@ -12,11 +12,15 @@ def main(args: Sequence[str]) -> int:
     if list(args[:1]) == ["nvml"]:
         from checks.gpus import nvml
 
-        return nvml.main()
+        return nvml.main(list(args[1:]))
     if list(args[:1]) == ["record"]:
         from checks.gpus import collect
 
         return collect.main(args[1:])
+    if list(args[:1]) == ["load"]:
+        from checks.load import probe as load
+
+        return load.main(args[1:])
     if list(args[:1]) == ["drafter"]:
         from checks.drafter import afar
 

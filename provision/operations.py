@@ -23,7 +23,7 @@ from provision.run.carrying import Commands, carried, executing, guarded
 from provision.run.errors import ActFailed, Refused
 from provision.run.session import Session
 from provision.spec import Guest, Machine
-from provision.stack.desired import DesiredService
+from provision.stack.desired import DesiredService, gate_command
 
 
 @operation()
@@ -143,23 +143,23 @@ def gate() -> Commands:
         if not executing(session.state):
             host.noop("the gate is asked when the run gets here")
             return
-        for desired in _services(session, host, machine):
-            verdict = _verdict(stack_acts.gate(host, desired))
+        for name, command in _gates(session, host, machine):
+            verdict = _verdict(stack_acts.gate(host, command))
             session.journal.write(
                 "gate",
                 host=host.name,
-                service=desired.name,
+                service=name,
                 verdict=verdict["verdict"],
                 evidence=verdict.get("evidence", "none"),
             )
             if verdict["verdict"] not in ("pass", "warn") or verdict["code"] != 0:
-                raise ActFailed(_red(desired, verdict))
+                raise ActFailed(_red(name, verdict))
             shown = (
                 f"REPLAYED ({verdict['verdict']})"
                 if verdict.get("evidence") == "replayed"
                 else verdict["verdict"]
             )
-            session.say(f"{host.name}: gate of {desired.name}: {shown}")
+            session.say(f"{host.name}: gate of {name}: {shown}")
         host.noop("the gate is green")
         yield from ()
 
@@ -172,6 +172,15 @@ def _services(session: Session, host: Host, machine: Machine) -> tuple[DesiredSe
         return ()
     guest: Guest = host.data.guest
     return tuple(session.wanted(machine).services[guest.name])
+
+
+def _gates(session: Session, host: Host, machine: Machine) -> list[tuple[str, tuple[str, ...]]]:
+    """What the gate is asked for, by name: each service of a guest, or its GPUs where it has no service yet."""
+    services = _services(session, host, machine)
+    if services or host.name == machine.host_name:
+        return [(desired.name, desired.gate) for desired in services]
+    guest: Guest = host.data.guest
+    return [(guest.name, gate_command(guest, None))] if guest.gpus else []
 
 
 def _verdict(done: Any) -> dict[str, Any]:
@@ -189,8 +198,8 @@ def _verdict(done: Any) -> dict[str, Any]:
     return {**report, "code": done.rc}
 
 
-def _red(desired: DesiredService, verdict: dict[str, Any]) -> str:
-    lines = [f"the gate of {desired.name} is red ({verdict['verdict']}); what runs is left as it is"]
+def _red(name: str, verdict: dict[str, Any]) -> str:
+    lines = [f"the gate of {name} is red ({verdict['verdict']}); what runs is left as it is"]
     for finding in verdict["findings"]:
         if finding.get("status") in ("fail", "unknown"):
             lines.append(f"  {finding['status']}  {finding['id']} {finding['subject']}: {finding['message']}")

@@ -29,11 +29,12 @@ class Observed:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the controller brings: the services of each guest, the gate, uv, and the drivers that it has prebuilt."""
+    """What the controller brings: the services of each guest, the gate, uv (None where no guest has a service), and the
+    drivers that it has prebuilt."""
 
     services: Mapping[str, Sequence[DesiredService]]
     pyz: Shipped
-    uv: Shipped
+    uv: Shipped | None
     prebuilt: Sequence[Prebuilt] = ()
 
 
@@ -42,7 +43,7 @@ def requests(machine: Machine) -> list[str]:
     wanted = view.requests(machine)
     if machine.managed:
         wanted += [*driver.requests(machine), *reboot.requests(machine), *nodes.requests(machine)]
-        wanted += userspace.host_requests(machine)
+    wanted += userspace.host_requests(machine)
     return list(dict.fromkeys(wanted))
 
 
@@ -55,9 +56,7 @@ def plan_machine(machine: Machine, wanted: Wanted, observed: Observed) -> Plan:
     """The whole chain for one machine."""
     metal_plan = host_plan(machine, observed.host, wanted.prebuilt)
     metal = pending(metal_plan)
-    parts = [metal_plan]
-    if machine.managed:
-        parts.append(userspace.host_userspace_plan(machine, observed.host))
+    parts = [metal_plan, userspace.host_userspace_plan(machine, observed.host)]
     for guest in machine.guests:
         if guest.name not in observed.guests:
             continue

@@ -116,7 +116,8 @@ class Guest(Spec):
 class Machine(Spec):
     """A host and its guests.
 
-    ``managed = False``: steps 2-5 and 7 only observe (a host whose driver somebody else looks after).
+    ``managed = False``: steps 2-5 only observe (a host whose driver somebody else looks after). Step 7 copies that
+    driver's user space into a folder of kpro's own, for the guests that have ``userspace="bind"``.
     ``ssh = None``: the machine that kpro itself runs on. ``gpu_count`` is how many NVIDIA GPUs the machine
     has in all, those that stay with virtual machines too; given, it must agree.
     """

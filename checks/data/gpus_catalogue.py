@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from checks.data.entry import Entry
+from checks.data.gpu_more_catalogue import GPU_MORE
 
 GPUS: dict[str, Entry] = {
     "driver.responds": Entry(
@@ -89,7 +90,8 @@ GPUS: dict[str, Entry] = {
         "drain. It knows more than any rule from outside.",
         "fail gpu2 gpu.recovery the driver asks for recovery action 1",
         "Do what the finding says: it translates the action.",
-        "NVML field 230, NVML_FI_DEV_GET_GPU_RECOVERY_ACTION (nvml.h)",
+        "NVML field 230, NVML_FI_DEV_GET_GPU_RECOVERY_ACTION (nvml.h), and what older drivers have: fields "
+        "226 and 227, nvmlDeviceGetRepairStatus",
     ),
     "gpu.ecc": Entry(
         "ECC is on and counted no uncorrected error",
@@ -103,7 +105,8 @@ GPUS: dict[str, Entry] = {
     "gpu.row_remap": Entry(
         "No row remapping is pending or has failed",
         "From Ampere on a bad memory row is replaced by a spare one at the next reset. Pending means "
-        "that the bad row is in use until then; failed means that there is no spare row left.",
+        "that the bad row is in use until then; failed means that there is no spare row left. Rows that go on being "
+        "remapped (--since) are memory that degrades.",
         "fail gpu1 gpu.row_remap row remapping is pending, 2 rows: the bad rows are still in use",
         "Pending: drain and reset the GPU. Failed: have the board replaced.",
         "NVIDIA GPU memory error management guide, row remapping",
@@ -111,8 +114,7 @@ GPUS: dict[str, Entry] = {
     "gpu.pcie_width": Entry(
         "The PCIe link uses all its lanes",
         "A board that is not seated well comes up with half its lanes or fewer, and everything that "
-        "crosses the bus is slower by as much, silently. The generation is not judged: it falls at idle"
-        " by design.",
+        "crosses the bus is slower by as much, silently. A slot with fewer lanes than the board has is told too.",
         "fail gpu5 gpu.pcie_width x8 of x16 gen1, gpu0 runs at x16",
         "Look again while it copies; reseat board and riser, clean the contacts, try another slot.",
         "nvmlDeviceGetCurrPcieLinkWidth against nvmlDeviceGetMaxPcieLinkWidth",
@@ -158,4 +160,5 @@ GPUS: dict[str, Entry] = {
         "Start nvidia-fabricmanager, of exactly the driver's version, and read its log.",
         "NVIDIA/NVSentinel#883 and #889; nvmlGpuFabricInfo_v3_t in nvml.h",
     ),
+    **GPU_MORE,
 }

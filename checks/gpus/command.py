@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -10,19 +12,22 @@ from checks import record as records
 from checks import testhost
 from checks.errors import BadInput, Unreachable
 from checks.files import write_whole
-from checks.gpus import collect, dump, judge, node
+from checks.gpus import collect, dump, judge, mask, node
 from checks.gpus.dump import Gap
 from checks.gpus.health import address
-from checks.gpus.rule import Scene
+from checks.gpus.rule import COMPUTE_MODES, Plan, Scene
+from checks.gpus.texts import coverage, together
 from checks.model import Finding, Report, Status
 from checks.record import Record
 from checks.report.options import Presentation, finish, report_options
 
+GIB = 1 << 30
 _EPILOG = """\b
 Examples:
   provcheck gpus --expect 2
   provcheck gpus --expect 0                  a machine that should have none
   provcheck gpus --host kpro5 --record kpro5.json
+  provcheck gpus --since kpro5.json          what has grown since that record
   provcheck gpus --replay kpro5.json --expect 2
   provcheck gpus --format prometheus --output /var/lib/node_exporter/provcheck.prom
   provcheck gpus --format nagios
@@ -30,6 +35,10 @@ Examples:
 \b
 Without --expect and without a driver the answer is 'unknown' (exit 3): nobody said how many GPUs there
 should be. What a finding means: provcheck explain ID.
+
+
+A record holds no serial numbers unless --with-serials asks for them. UUIDs stay in it, findings are told
+apart by them; --mask gives each a pseudonym, the same in every record of that GPU.
 """
 
 
@@ -46,7 +55,9 @@ should be. What a finding means: provcheck explain ID.
 @click.option(
     "--replay",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Judge this record, or a plain NVML dump, instead of this machine.",
+    multiple=True,
+    help="Judge this record, NVML dump or saved text (nvidia-smi -q, dmesg, lspci ...) instead of this machine;"
+    " several are taken together.",
 )
 @click.option(
     "--gate",
@@ -60,37 +71,98 @@ should be. What a finding means: provcheck explain ID.
     show_default=True,
     help="Seconds that NVML may take; then it hangs.",
 )
+@click.option(
+    "--with-serials", is_flag=True, help="Leave serial numbers in the record; they are masked unless asked."
+)
+@click.option("--mask", is_flag=True, help="Replace UUIDs in the record by stable pseudonyms as well.")
+@click.option(
+    "--since",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="An earlier record of this machine: what has grown since is judged.",
+)
+@click.option(
+    "--needs",
+    type=click.FloatRange(0, 4096, min_open=True),
+    metavar="GIB",
+    help="Memory that a launch needs free on every GPU.",
+)
+@click.option("--mig", is_flag=True, help="MIG is meant to be on.")
+@click.option(
+    "--compute-mode", type=click.Choice(list(COMPUTE_MODES)), help="The compute mode that is meant to be set."
+)
+@click.option(
+    "--leave-out",
+    multiple=True,
+    metavar="ID[,ID...]",
+    help="Checks not to be judged, reported as skip: for a gate that may not read the kernel's log, say.",
+)
 @report_options
 def gpus(
-    how: Presentation,
-    expect: int | None,
-    record_to: Path | None,
-    replay: Path | None,
-    gate: bool,
-    deadline: float,
+    how: Presentation, record_to: Path | None, replay: tuple[Path, ...], gate: bool, **options: Any
 ) -> int:
     """Are all GPUs there and healthy? Reads only, changes nothing.
 
     One finding per check and GPU, passes included: driver and library, GPUs enumerated and alive, ECC, row
     remapping, PCIe width, throttling, temperature, power limit, NVLinks, NVSwitch fabric.
     """
-    if replay is not None and (record_to is not None or how.host is not None):
+    if replay and (record_to is not None or how.host is not None):
         raise BadInput("--replay judges a record that is there: --record and --host do not go with it")
     if record_to is not None and not record_to.parent.is_dir():
         raise BadInput(f"--record {record_to}: the folder {record_to.parent} is not there; make it first")
+    ask = _asked(**options)
     try:
-        record = records.load(replay) if replay else _observe(how.host, deadline)
+        record = together.load(replay) if replay else _observe(how.host, options["deadline"])
     except Unreachable as error:
         finding = Finding(
             "node.reachable", Status.UNKNOWN, "host", str(error), cause=error.cause, fix=error.fix
         )
         return finish(Report("gpus", (finding,), facts={"host": how.host}), how)
     if record_to is not None:
-        write_whole(record_to, record.dump())
-    report = judge_record(record, expect, replayed=replay is not None, name=str(replay or "this machine"))
-    if gate and replay is not None:
+        masked = mask.record(record, serials=not options["with_serials"], uuids=options["mask"])
+        write_whole(record_to, masked.dump())
+    report = judge_record(
+        record,
+        options["expect"],
+        replayed=bool(replay),
+        name=", ".join(map(str, replay)) or "this machine",
+        ask=ask,
+    )
+    if gate and replay:
         report = gated(report)
     return finish(report, how)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What else the caller wants judged: see the options of the same names."""
+
+    plan: Plan = field(default_factory=Plan)
+    since: Record | None = None
+    leave_out: frozenset[str] = frozenset()
+
+
+def _asked(
+    since: Path | None,
+    needs: float | None,
+    mig: bool,
+    compute_mode: str | None,
+    leave_out: tuple[str, ...],
+    **_: Any,
+) -> Asked:
+    """The options as they are judged by. Raises BadInput for an unknown id and a record that is none."""
+    left = frozenset(one for text in leave_out for one in text.replace(" ", "").split(",") if one)
+    if left:
+        from checks.data.catalogue import CATALOGUE
+
+        if unknown := left - CATALOGUE.keys():
+            raise BadInput(
+                f"--leave-out {', '.join(sorted(unknown))}: no such check; 'provcheck explain' lists them"
+            )
+    earlier = records.load(since) if since else None
+    if earlier is not None and earlier.nvml is None:
+        raise BadInput(f"--since {since} holds no NVML dump: make it with 'provcheck gpus --record FILE'")
+    plan = Plan(None if needs is None else int(needs * GIB), mig, COMPUTE_MODES.get(compute_mode or ""))
+    return Asked(plan, earlier, left)
 
 
 def _observe(host: str | None, deadline: float) -> Record:
@@ -101,18 +173,32 @@ def _observe(host: str | None, deadline: float) -> Record:
     return record(host, deadline)
 
 
-def judge_record(record: Record, expect: int | None, *, replayed: bool, name: str) -> Report:
+def judge_record(
+    record: Record, expect: int | None, *, replayed: bool, name: str, ask: Asked | None = None
+) -> Report:
     """The report on a record. Raises BadInput when the record holds no GPU evidence or a wrong part."""
     if record.nvml is None:
         raise BadInput(f"{name} holds no NVML dump: make the record with 'provcheck gpus --record FILE'")
-    scene = Scene(dump.parse(record.nvml, name), node.parse(record.sections, name), expect)
+    ask = ask or Asked()
+    since = ask.since and ask.since.nvml
+    scene = Scene(
+        dump.parse(record.nvml, name),
+        node.parse(record.sections, name),
+        expect,
+        ask.plan,
+        dump.parse(since, "the record of --since") if since else None,
+        live=not replayed,
+    )
     facts = {
         "host": record.host,
         "taken": record.taken,
         "driver": _plain(scene.dump.driver),
         "gpus": _facts(scene),
     }
-    return Report("gpus", judge.judge(scene), "replayed" if replayed else "live", facts)
+    findings = judge.left_out(judge.judge(scene), ask.leave_out)
+    if record.covers is not None:
+        findings = coverage.kept(findings, record.covers)
+    return Report("gpus", findings, "replayed" if replayed else "live", facts)
 
 
 def _facts(scene: Scene) -> list[dict[str, object]]:

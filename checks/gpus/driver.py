@@ -7,10 +7,12 @@ from checks.gpus.adapter import unlisted
 from checks.gpus.dump import (
     DIED,
     DRIVER_NOT_LOADED,
+    FUNCTION_NOT_FOUND,
     GPU_IS_LOST,
     LIBRARY_NOT_FOUND,
     MISMATCH,
     NO_PERMISSION,
+    NOT_READ,
     TIMEOUT,
     UNKNOWN_ERROR,
     Gap,
@@ -24,24 +26,39 @@ _NO_LIBRARY = (
 
 def responds(scene: Scene) -> Outcome:
     """Did NVML answer in time? A hang is Xid 119, a dead GSP or a GPU in reset; a new try hangs as well."""
-    late = [gpu for gpu in scene.dump.gpus if gpu.handle and gpu.handle.code in (TIMEOUT, DIED)]
-    gap = scene.dump.init if scene.dump.init else late[0].handle if late else None
-    if gap is None:
-        return passed("NVML answered in time")
-    where = "" if scene.dump.init else f" at {late[0].subject}"
-    if gap.code == TIMEOUT:
+    init = scene.dump.init
+    cut = [
+        (f" at {gpu.subject}, {section}", gap)
+        for gpu in scene.dump.gpus
+        for section, gap in gpu.cut_off().items()
+    ]
+    if init is not None:
+        cut = [("", init)] if init.code in (TIMEOUT, DIED) else []
+    hung = [(where, gap) for where, gap in cut if gap.code == TIMEOUT]
+    if hung:
         return unknown(
-            f"NVML hung{where}: {gap.text}; the probe was abandoned",
+            f"NVML hung{_places(hung)}: {hung[0][1].text}; the probe was abandoned",
+            value=[where.removeprefix(" at ") for where, _ in cut] or None,
             cause="the driver waits for a GPU that does not answer (Xid 119 or 120, a GPU in reset)",
             fix="look for Xid in the kernel log (dmesg | grep -i xid); reset that GPU or reboot the host",
         )
-    if gap.code == DIED:
+    if cut:
         return unknown(
-            f"the NVML probe died{where}: {gap.text}", fix="run 'nvidia-smi -q' by hand and read its error"
+            f"the NVML probe died{_places(cut)}: {cut[0][1].text}",
+            value=[where.removeprefix(" at ") for where, _ in cut],
+            cause="the driver's library crashes when asked that: library and module do not fit, or a bug",
+            fix="run 'nvidia-smi -q' by hand and read its error; reinstall the driver's user-space part if it dies too",
         )
-    if gap.code in (LIBRARY_NOT_FOUND, "ImportError", "ForeignBinding"):
+    if init is None:
+        return passed("NVML answered in time")
+    if init.code in (LIBRARY_NOT_FOUND, "ImportError", "ForeignBinding"):
         return skipped("there was no library to ask: see driver.library")
     return passed("NVML answered in time, with an error: see driver.library")
+
+
+def _places(cut: list[tuple[str, Gap]]) -> str:
+    more = f" and {len(cut) - 3} more" if len(cut) > 3 else ""
+    return ";".join(where for where, _ in cut[:3]) + more
 
 
 def loaded(scene: Scene) -> Outcome:
@@ -82,6 +99,10 @@ def library(scene: Scene) -> Outcome:
 _ADVICE: dict[int | str | None, tuple[str | None, str]] = {
     LIBRARY_NOT_FOUND: ("the driver's user-space part is not installed, or not visible here", _NO_LIBRARY),
     DRIVER_NOT_LOADED: ("the kernel module is not loaded", "load it: modprobe nvidia"),
+    FUNCTION_NOT_FOUND: (
+        "what is loaded as libnvidia-ml.so.1 lacks the function that starts it: not NVIDIA's, or very old",
+        "see which file it is (ldconfig -p | grep nvidia-ml, LD_LIBRARY_PATH) and install that of the driver",
+    ),
     NO_PERMISSION: (
         "no access to /dev/nvidia*",
         "run as a user who may open /dev/nvidiactl and /dev/nvidia0",
@@ -179,6 +200,10 @@ def count(scene: Scene) -> Outcome:
 def _count_without_nvml(scene: Scene) -> Outcome:
     gpus, expect = scene.node.gpus, scene.expect
     gap = scene.dump.init or scene.dump.count
+    if gap == NOT_READ and gpus and not (expect and len(gpus) < expect):
+        of = f" of {expect}" if expect else ""
+        switches = f"; {len(scene.node.switches)} NVSwitches are no GPUs" if scene.node.switches else ""
+        return passed(f"{len(gpus)}{of} GPUs on the PCI bus{switches}", value=len(gpus), limit=expect)
     if gpus is not None and expect and len(gpus) < expect:
         return failed(
             f"{len(gpus)} of {expect} GPUs on the PCI bus, and NVML gave no count ({gap})",

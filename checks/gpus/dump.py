@@ -7,31 +7,53 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from checks.errors import BadInput
-from checks.gpus.getters import LINKS, SHAPES, STRUCTS
+from checks.gpus import shapes
+from checks.gpus.getters import LINKS, MIG, P2P, SECTION_OF, SHAPES
+from checks.gpus.parts import (
+    DIED,
+    DRIVER_NOT_LOADED,
+    FUNCTION_NOT_FOUND,
+    GPU_IS_LOST,
+    LIBRARY_NOT_FOUND,
+    MISMATCH,
+    NO_PERMISSION,
+    NOT_ASKED,
+    NOT_READ,
+    NOT_SUPPORTED,
+    TIMEOUT,
+    UNKNOWN_ERROR,
+    Gap,
+    Pair,
+    Process,
+    Violation,
+)
 
-NOT_SUPPORTED, NO_PERMISSION, DRIVER_NOT_LOADED, LIBRARY_NOT_FOUND = 3, 4, 9, 12
-FUNCTION_NOT_FOUND, GPU_IS_LOST, MISMATCH, UNKNOWN_ERROR = 13, 15, 18, 999
+__all__ = [
+    "DIED",
+    "DRIVER_NOT_LOADED",
+    "FUNCTION_NOT_FOUND",
+    "GPU_IS_LOST",
+    "LIBRARY_NOT_FOUND",
+    "MAX_GPUS",
+    "MISMATCH",
+    "NOT_ASKED",
+    "NOT_READ",
+    "NOT_SUPPORTED",
+    "NO_PERMISSION",
+    "PROCESS_KINDS",
+    "TIMEOUT",
+    "UNKNOWN_ERROR",
+    "Dump",
+    "Gap",
+    "Gpu",
+    "Pair",
+    "Process",
+    "Violation",
+    "parse",
+]
+
 MAX_GPUS = 1024
-TIMEOUT, DIED = "Timeout", "ChildDied"
-
-
-@dataclass(frozen=True)
-class Gap:
-    """Why there is no value: NVML's code, or a word of the collector, and the text that came with it."""
-
-    code: int | str | None
-    text: str = ""
-
-    @property
-    def absent(self) -> bool:
-        """This hardware or driver cannot have the thing (NotSupported, FunctionNotFound): a skip."""
-        return self.code in (NOT_SUPPORTED, FUNCTION_NOT_FOUND, "NOFUNC")
-
-    def __str__(self) -> str:
-        return f"{self.text or 'no answer'} (code {self.code})"
-
-
-NOT_READ = Gap("NotRead", "not in the evidence")
+PROCESS_KINDS = ("Compute", "Graphics", "MPSCompute")
 
 
 @dataclass(frozen=True)
@@ -51,16 +73,57 @@ class Gpu:
         return value if isinstance(value, (int, Gap)) else NOT_READ
 
     def text(self, key: str) -> str | Gap:
+        """A text; the mark ``b:`` of a getter that still gives bytes is taken off."""
         value = self._value(key)
-        return value if isinstance(value, (str, Gap)) else NOT_READ
+        return (
+            value.removeprefix("b:")
+            if isinstance(value, str)
+            else value
+            if isinstance(value, Gap)
+            else NOT_READ
+        )
 
     def numbers(self, key: str) -> tuple[int, ...] | Gap:
         value = self._value(key)
-        return value if isinstance(value, Gap) else tuple(value)
+        return value if isinstance(value, Gap) else tuple(value) if isinstance(value, list) else NOT_READ
 
     def struct(self, key: str) -> Mapping[str, Any] | Gap:
         value = self._value(key)
         return value if isinstance(value, (dict, Gap)) else NOT_READ
+
+    def has(self, key: str) -> bool:
+        """Whether the evidence holds this key at all, be it as an error."""
+        return self.handle is not None or key in self.values
+
+    def answered(self, key: str) -> Gap | None:
+        """None when the call succeeded, for a getter that gives nothing else (nvmlDeviceValidateInforom)."""
+        value = self._value(key)
+        return value if isinstance(value, Gap) else None
+
+    def processes(self, kind: str) -> tuple[Process, ...] | Gap:
+        """The processes of a kind of PROCESS_KINDS."""
+        value = self._value(f"nvmlDeviceGet{kind}RunningProcesses")
+        if not isinstance(value, list):
+            return value if isinstance(value, Gap) else NOT_READ
+        return tuple(
+            Process(
+                one["pid"], one.get("usedGpuMemory"), one.get("name"), kind, one.get("namespace") == "other"
+            )
+            for one in value
+        )
+
+    def violation(self, name: str) -> Violation | Gap:
+        """Of the policy power, thermal, sync, board, lowutil, reliab, total_app or total_base."""
+        value = self.struct(f"viol_{name}")
+        if isinstance(value, Gap):
+            return value
+        at, lost = value.get("referenceTime"), value.get("violationTime")
+        return Violation(at, lost) if isinstance(at, int) and isinstance(lost, int) else NOT_READ
+
+    def mig(self) -> tuple[Mapping[str, Any], ...] | Gap:
+        """The MIG devices: uuid, name, memory, gi, ci; each may be an error object."""
+        value = self._value(MIG)
+        return tuple(value) if isinstance(value, list) else value if isinstance(value, Gap) else NOT_READ
 
     def by_field(self, name: str) -> int | Gap:
         """A value read by field id, by its name without the prefix NVML_FI_DEV_."""
@@ -78,11 +141,24 @@ class Gpu:
 
     def links(self) -> tuple[int | Gap, ...]:
         """State of each NVLink, 1 active and 0 inactive, in order."""
+        return tuple(self.link(number, "state") for number in range(LINKS))
+
+    def link(self, number: int, key: str) -> int | Gap:
+        """Of one NVLink: state, remote_type, version, p2p_cap, replay, recovery, crc_flit, speed (MB/s)."""
+        value = self._link(number, key)
+        return value if isinstance(value, (int, Gap)) else NOT_READ
+
+    def link_remote(self, number: int) -> Mapping[str, Any] | Gap:
+        """The PCI address at the other end of one NVLink; all ones behind a hypervisor's switch."""
+        value = self._link(number, "remote")
+        return value if isinstance(value, (dict, Gap)) else NOT_READ
+
+    def _link(self, number: int, key: str) -> Any:
         links = self.struct("nvlink")
         if isinstance(links, Gap):
-            return (links,) * LINKS
-        found = (links.get(str(number), {}).get("state", NOT_READ) for number in range(LINKS))
-        return tuple(state if isinstance(state, int) else _gap(state) or NOT_READ for state in found)
+            return links
+        value = links.get(str(number), {}).get(key)
+        return _gap(value) or value
 
     @property
     def name(self) -> str:
@@ -95,6 +171,16 @@ class Gpu:
             return self.handle if self.handle.code == GPU_IS_LOST else None
         gaps = filter(None, map(_gap, self.values.values()))
         return next((gap for gap in gaps if gap.code == GPU_IS_LOST), None)
+
+    def cut_off(self) -> dict[str, Gap]:
+        """The sections that hung or died: section -> why, by the getters they left without an answer."""
+        if self.handle is not None:
+            return {"handle": self.handle} if self.handle.code in (TIMEOUT, DIED) else {}
+        links = self.values.get("nvlink")
+        more = links.get("0", {}).get("version") if isinstance(links, dict) else None
+        seen = {SECTION_OF.get(key, key): _gap(value) for key, value in self.values.items()}
+        seen["nvlink_more"] = _gap(more)
+        return {section: gap for section, gap in seen.items() if gap and gap.code in (TIMEOUT, DIED)}
 
     def _value(self, key: str) -> Any:
         if self.handle is not None:
@@ -114,6 +200,13 @@ class Dump:
     library: str | Gap = NOT_READ
     count: int | Gap = NOT_READ
     gpus: tuple[Gpu, ...] = ()
+    cuda: int | Gap = NOT_READ
+    p2p: tuple[Pair, ...] | None = None
+    """Ordered pairs of GPUs; None when the evidence has no such list."""
+
+    def pairs(self) -> dict[tuple[int, int], Pair]:
+        """By (a, b); an old dump holds those from the first two GPUs only."""
+        return {(pair.a, pair.b): pair for pair in self.p2p or ()}
 
 
 def parse(data: Mapping[str, Any], name: str) -> Dump:
@@ -139,7 +232,22 @@ def parse(data: Mapping[str, Any], name: str) -> Dump:
     missing = range(len(gpus), count if isinstance(count, int) else 0)
     gpus += [Gpu(index, {}, NOT_READ) for index in missing]
     driver, library = system["nvmlSystemGetDriverVersion"], system["nvmlSystemGetNVMLVersion"]
-    return Dump(None, driver, library, count, tuple(gpus))
+    cuda = system["nvmlSystemGetCudaDriverVersion_v2"]
+    return Dump(None, driver, library, count, tuple(gpus), cuda, _pairs(data, len(gpus), name))
+
+
+def _pairs(data: Mapping[str, Any], count: int, name: str) -> tuple[Pair, ...] | None:
+    rows = data.get(P2P)
+    if rows is None:
+        return None
+    shapes.check_pairs(rows, f"{name}: {P2P}")
+    if not all(0 <= row[end] < count for row in rows for end in ("a", "b")):
+        raise BadInput(f"{name}: {P2P} names a GPU that is not among the {count} devices")
+    asked = ("topo", "read", "write", "nvlink", "atomics", "pci")
+    return tuple(
+        Pair(row["a"], row["b"], *(_gap(row.get(key)) or row.get(key, NOT_READ) for key in asked))
+        for row in rows
+    )
 
 
 def _gap(value: Any) -> Gap | None:
@@ -153,7 +261,7 @@ def _gap(value: Any) -> Gap | None:
 def _system(data: Mapping[str, Any], key: str, name: str) -> Any:
     if key not in data:
         return NOT_READ
-    return _gap(data[key]) or _shaped(data[key], SHAPES[key], f"{name}: {key}")
+    return _gap(data[key]) or shapes.check(data[key], SHAPES[key], f"{name}: {key}")
 
 
 def _gpu(index: int, device: Any, name: str) -> Gpu:
@@ -165,48 +273,5 @@ def _gpu(index: int, device: Any, name: str) -> Gpu:
         if handle is None:
             raise BadInput(f"{where}.handle must be an error object")
         return Gpu(index, {}, handle)
-    for key, shape in SHAPES.items():
-        if key in device and _gap(device[key]) is None:
-            _shaped(device[key], shape, f"{where}.{key}")
-    for key in ("fields", "nvlink", *STRUCTS):
-        if key in device and _gap(device[key]) is None:
-            _shaped(device[key], "struct", f"{where}.{key}")
-    for key in ("fields", "nvlink"):
-        inner = device.get(key)
-        if (
-            isinstance(inner, dict)
-            and _gap(inner) is None
-            and not all(isinstance(v, dict) for v in inner.values())
-        ):
-            raise BadInput(f"{where}.{key} must hold objects")
+    shapes.check_device(device, where)
     return Gpu(index, device)
-
-
-def _shaped(value: Any, shape: str, where: str) -> Any:
-    fits = {
-        "int": _is_int(value),
-        "str": isinstance(value, str) and len(value) < 1024,
-        "ints2": _are_ints(value, 2),
-        "ints4": _are_ints(value, 4),
-        "struct": isinstance(value, dict),
-    }[shape]
-    if not fits:
-        raise BadInput(f"{where} must be {_SAID[shape]} or an error object")
-    return value
-
-
-_SAID = {
-    "int": "a whole number",
-    "str": "a text",
-    "ints2": "two whole numbers",
-    "ints4": "four whole numbers",
-    "struct": "an object",
-}
-
-
-def _is_int(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 64
-
-
-def _are_ints(value: Any, length: int) -> bool:
-    return isinstance(value, list) and len(value) == length and all(map(_is_int, value))

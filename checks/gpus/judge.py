@@ -7,8 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from checks.gpus import adapter, driver, health, links
+from checks.gpus import (
+    adapter,
+    clocks,
+    driver,
+    fabric,
+    firmware,
+    health,
+    heat,
+    memory,
+    modes,
+    numa,
+    nvlink,
+    p2p,
+    pcie,
+    processes,
+)
 from checks.gpus.dump import GPU_IS_LOST, Gap, Gpu
+from checks.gpus.host_rules import NODE_RULES
 from checks.gpus.rule import GpuRule, HostRule, Outcome, Scene, passed, skipped, unknown, warned
 from checks.model import Finding
 
@@ -26,16 +42,35 @@ ADAPTER_RULE = "driver.adapter_init"
 GPU_RULES = (
     GpuRule("gpu.lost", health.lost),
     GpuRule("gpu.identity", health.identity),
+    GpuRule("gpu.vbios", firmware.vbios),
     GpuRule("gpu.recovery", health.recovery),
-    GpuRule("gpu.ecc", health.ecc),
-    GpuRule("gpu.row_remap", health.row_remap),
-    GpuRule("gpu.pcie_width", links.pcie_width),
-    GpuRule("gpu.throttle", health.throttle),
-    GpuRule("gpu.temperature", health.temperature),
-    GpuRule("gpu.power_limit", health.power_limit),
-    GpuRule("nvlink.state", links.nvlink),
-    GpuRule("fabric.state", links.fabric),
+    GpuRule("gpu.ecc", memory.ecc),
+    GpuRule("gpu.row_remap", memory.row_remap),
+    GpuRule("gpu.retired_pages", memory.retired_pages),
+    GpuRule("gpu.inforom", firmware.inforom),
+    GpuRule("gpu.gsp", firmware.gsp),
+    GpuRule("gpu.pcie_width", pcie.pcie_width),
+    GpuRule("gpu.pcie_generation", pcie.pcie_generation),
+    GpuRule("gpu.pcie_replay", pcie.pcie_replay),
+    GpuRule("gpu.bar1", pcie.bar1),
+    GpuRule("gpu.numa", numa.numa),
+    GpuRule("gpu.throttle", heat.throttle),
+    GpuRule("gpu.temperature", heat.temperature),
+    GpuRule("gpu.power_limit", heat.power_limit),
+    GpuRule("gpu.clocks", clocks.clocks),
+    GpuRule("gpu.persistence", modes.persistence),
+    GpuRule("gpu.mig", modes.mig),
+    GpuRule("gpu.compute_mode", modes.compute_mode),
+    GpuRule("gpu.memory", processes.memory),
+    GpuRule("gpu.processes", processes.processes),
+    GpuRule("nvlink.state", nvlink.state),
+    GpuRule("nvlink.symmetry", nvlink.symmetry),
+    GpuRule("nvlink.errors", nvlink.errors),
+    GpuRule("fabric.state", fabric.fabric),
 )
+
+PAIR_RULE = "pcie.p2p"
+"""Judges pairs of GPUs: one finding per pair, by ``pair A-B``, or one for the host."""
 
 
 def judge(scene: Scene) -> tuple[Finding, ...]:
@@ -43,7 +78,20 @@ def judge(scene: Scene) -> tuple[Finding, ...]:
     if scene.expect == 0:
         return tuple(_none_wanted(scene))
     adapters = (outcome.finding(ADAPTER_RULE, subject) for subject, outcome in adapter.started(scene))
-    return (*_host(scene), *adapters, *_gpus(scene))
+    pairs = (outcome.finding(PAIR_RULE, subject) for subject, outcome in p2p.pairs(scene))
+    around = (o.finding(rule.id, subject) for rule in NODE_RULES for subject, o in rule.judge(scene))
+    return (*_host(scene), *adapters, *_gpus(scene), *(() if _blind(scene) else pairs), *around)
+
+
+def _blind(scene: Scene) -> bool:
+    """Whether NVML gave no list of GPUs at all."""
+    return scene.dump.init is not None or isinstance(scene.dump.count, Gap)
+
+
+def left_out(findings: tuple[Finding, ...], ids: frozenset[str]) -> tuple[Finding, ...]:
+    """The findings, with those of ``ids`` as a skip: the caller does not want them judged."""
+    outcome = skipped("left out on request")
+    return tuple(outcome.finding(one.id, one.subject) if one.id in ids else one for one in findings)
 
 
 def _none_wanted(scene: Scene) -> Iterator[Finding]:
@@ -57,7 +105,8 @@ def _none_wanted(scene: Scene) -> Iterator[Finding]:
                 fix = "correct the inventory, or --expect"
                 outcome = warned(f"{surplus} GPUs where none is wanted", value=surplus, limit=0, fix=fix)
         yield outcome.finding(rule.id, "host")
-    yield skipped("no GPU is wanted here").finding(ADAPTER_RULE, "host")
+    for identity in (ADAPTER_RULE, PAIR_RULE):
+        yield skipped("no GPU is wanted here").finding(identity, "host")
 
 
 def _host(scene: Scene) -> Iterator[Finding]:
@@ -69,14 +118,16 @@ def _host(scene: Scene) -> Iterator[Finding]:
 
 
 def _gpus(scene: Scene) -> Iterator[Finding]:
-    if scene.dump.init is not None or isinstance(scene.dump.count, Gap):
+    if _blind(scene):
         yield from _not_enumerated(scene)
     elif not scene.dump.gpus:
         for rule in GPU_RULES:
             yield skipped("NVML lists no GPU: see gpu.count").finding(rule.id, "host")
     for gpu in scene.dump.gpus:
         for rule in GPU_RULES:
-            yield _judge_gpu(rule, gpu, scene).finding(rule.id, gpu.subject)
+            outcome = _judge_gpu(rule, gpu, scene)
+            if outcome is not None:
+                yield outcome.finding(rule.id, gpu.subject)
 
 
 def _not_enumerated(scene: Scene) -> Iterator[Finding]:
@@ -86,12 +137,17 @@ def _not_enumerated(scene: Scene) -> Iterator[Finding]:
         if rule.id == "gpu.lost" and isinstance(gap, Gap) and gap.code == GPU_IS_LOST:
             outcome = health.lost(Gpu(0, {}, gap), scene)
         yield outcome.finding(rule.id, "host")
+    yield unknown(f"the GPUs could not be asked: {gap}").finding(PAIR_RULE, "host")
 
 
-def _judge_gpu(rule: GpuRule, gpu: Gpu, scene: Scene) -> Outcome:
-    """A lost GPU still answers from caches: nothing but gpu.lost is believed of it."""
+def _judge_gpu(rule: GpuRule, gpu: Gpu, scene: Scene) -> Outcome | None:
+    """A lost GPU still answers from caches: nothing but gpu.lost is believed of it. What the evidence never held of
+    any GPU is left out of this one too."""
+    outcome = rule.judge(gpu, scene)
+    if outcome is None:
+        return None
     if rule.id != "gpu.lost" and gpu.lost() is not None:
         return unknown("the GPU is lost: what it still answers proves nothing")
     if rule.id != "gpu.lost" and gpu.handle is not None:
         return unknown(f"NVML gives no access to it: {gpu.handle}")
-    return rule.judge(gpu, scene)
+    return outcome

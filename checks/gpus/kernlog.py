@@ -14,21 +14,25 @@ from dataclasses import dataclass
 
 from checks.bdf import Bdf
 from checks.data.kernel_lines import KERNEL_LINES, KernelLine
+from checks.gpus import kernel_events
+from checks.gpus.kernel_events import Event
 from checks.record import Section
 
 KIND, PATH = "log", "kernel"
 LINES_KEPT = 500
 _READ_ALL, _SIZE = 3, 10  # syslog(2)
 _BUFFER_LIMIT = 16 << 20
-_OURS = re.compile(r"NVRM|nvidia|D3cold", re.IGNORECASE)
+_OURS = re.compile(
+    r"NVRM|nvidia|D3cold|in libnccl\.so|^(?:<\d+>)?(?:\[[^]]*\] )?Linux version |: reset done", re.IGNORECASE
+)
 _LEVEL = re.compile(r"^<\d+>")
-_TIME = re.compile(r"^\[\s*\d+\.\d+\]\s*")
 _SECRET = (
     (re.compile(r"(serial(?: number)?\s*[:=]\s*)\S+", re.IGNORECASE), r"\1removed"),
     (re.compile(r"\bGPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), "GPU-removed"),
 )
 _ADDRESS = re.compile(r"\b([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2})(?:\.([0-7]))?\b", re.IGNORECASE)
 _BROKEN = re.compile(r"NVRM: The NVIDIA GPU .*\(PCI ID: [0-9a-f:]+\)$", re.IGNORECASE)
+_OPENS = re.compile(r"NVRM: (?:Xid \(|GPU |loading |The NVIDIA )")
 _LAST_WORD = re.compile(r"rm_init_adapter failed")
 
 
@@ -107,11 +111,13 @@ class Story:
 
 @dataclass(frozen=True)
 class KernelLog:
-    """``lines`` without times, broken ones joined. ``error``: why it could not be read. Both empty: not in
-    the evidence, or nothing was said."""
+    """``lines`` without times, broken ones joined; ``events`` in their order. ``error``: why it could not be read.
+    ``there`` is False when the log is no part of the evidence."""
 
     lines: tuple[str, ...] = ()
     error: str | None = None
+    events: tuple[Event, ...] = ()
+    there: bool = True
 
     def about(self, bdf: Bdf) -> Story | None:
         """The last thing that went wrong with this GPU.
@@ -127,29 +133,41 @@ class KernelLog:
 
 def parse(section: Section | None) -> KernelLog:
     if section is None:
-        return KernelLog(error="it is not in the evidence")
+        return KernelLog(error="it is not in the evidence", there=False)
     if section.data is None:
         return KernelLog(error=section.error or "there is none")
     return read(section.data.decode(errors="replace"))
 
 
 def read(text: str) -> KernelLog:
-    """The kernel log as dmesg prints it, with or without times. A message that the driver broke over several lines is
-    one again."""
-    lines = _by_time([line for line in text.splitlines() if line])
-    return KernelLog(tuple(_joined(_TIME.sub("", line).rstrip() for line in lines)))
+    """The kernel log as dmesg or journalctl prints it, or as records of /dev/kmsg; with or without times. A message
+    that the driver broke over several lines is one again."""
+    whole = _by_time(kernel_events.split(text))
+    lines = tuple(_joined(kernel_events.bare(line).rstrip() for line in whole))
+    return KernelLog(lines, events=tuple(kernel_events.events(lines)))
 
 
 def _by_time(lines: Sequence[str]) -> list[str]:
     """Only the first line of a message has a time, where the log has any."""
     whole: list[str] = []
-    timed = any(map(_TIME.match, lines))
+    timed = any(map(kernel_events.timed, lines))
     for line in lines:
-        if whole and timed and not _TIME.match(line) and line.lstrip().startswith("NVRM: "):
+        if (
+            whole
+            and timed
+            and not kernel_events.timed(line)
+            and _goes_on(whole[-1], line)
+            and line.lstrip().startswith("NVRM: ")
+        ):
             whole[-1] += f" {line.strip().removeprefix('NVRM: ')}"
         else:
             whole.append(line)
     return whole
+
+
+def _goes_on(before: str, line: str) -> bool:
+    """Lines from several sources may lack times here and there: one that opens a story of its own is no rest."""
+    return not _OPENS.search(line) and not before.rstrip().endswith(".")
 
 
 def _joined(lines: Iterator[str]) -> Iterator[str]:

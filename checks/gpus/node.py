@@ -8,26 +8,31 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from checks.bdf import Bdf
 from checks.errors import BadInput
-from checks.gpus import kernlog
+from checks.gpus import host_bus, host_seat, host_services, kernlog
+from checks.gpus.host_bus import Bus
+from checks.gpus.host_read import By, file, link
+from checks.gpus.host_seat import Seat
+from checks.gpus.host_services import Services
+from checks.gpus.kernel_events import Event
 from checks.gpus.kernlog import KernelLog
 from checks.record import Section
 
 PCI = "/sys/bus/pci/devices"
 MODULE_VERSIONS = ("/sys/module/nvidia/version", "/proc/driver/nvidia/version")
 CONTAINER_MARKS = ("/run/systemd/container", "/.dockerenv", "/run/.containerenv")
+FABRIC_LOG = "fabricmanager"
 LIBRARY = "libnvidia-ml.so.1"
 NODES = "/dev"
 PROC_GPUS = "/proc/driver/nvidia/gpus"
 NVIDIA = "0x10de"
 DISPLAY_CLASSES = ("0x0300", "0x0302")
 """VGA and 3D controllers. Class 0680 (NVSwitch) and 0403 (audio) are no GPUs, whatever their vendor."""
-
-_READ_LIMIT = 4096
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,21 @@ class Node:
     container: bool = False
     nodes: frozenset[int] | None = None
     kernel: KernelLog = field(default_factory=lambda: kernlog.parse(None))
+    switches: tuple[Bdf, ...] = ()
+    bus: Bus = field(default_factory=Bus)
+    seat: Seat = field(default_factory=Seat)
+    services: Services | None = None
+    fabric_events: tuple[Event, ...] = ()
+    fabric_log: bool = False
+
+    @property
+    def modules(self) -> frozenset[str] | None:
+        return self.bus.modules
+
+    @property
+    def rdma(self) -> tuple[str, ...]:
+        """RDMA devices whose port is up."""
+        return self.bus.rdma
 
     def given(self, gpu: PciGpu) -> bool | None:
         """Does this GPU belong here? sysfs shows a container all GPUs of its host; those that were passed in have
@@ -73,11 +93,27 @@ class Node:
 
 def look(root: str = "") -> tuple[Section, ...]:
     """Reads sysfs and procfs below ``root``. Never raises: what cannot be read is a section with an error."""
+    bus = tuple(_pci(root))
+    gpus, switches = names_of(bus)
     return (
-        *(_file(root, path) for path in (*MODULE_VERSIONS, *CONTAINER_MARKS)),
-        *_pci(root),
+        *(file(root, path) for path in (*MODULE_VERSIONS, *CONTAINER_MARKS)),
+        *bus,
         _nodes(root),
+        *host_bus.look(root, gpus),
+        *host_seat.look(root),
+        *host_services.look(root, switches=bool(switches)),
     )
+
+
+def names_of(sections: Iterable[Section]) -> tuple[list[str], list[str]]:
+    """The GPUs and the NVSwitches among NVIDIA's devices, by the class that was read of each."""
+    classes = {
+        section.path.split("/")[-2]: section.data.decode(errors="replace")
+        for section in sections
+        if section.kind == "file" and section.path.endswith("/class") and section.data is not None
+    }
+    gpus = [name for name, kind in classes.items() if kind.startswith(DISPLAY_CLASSES)]
+    return gpus, [name for name, kind in classes.items() if kind.startswith(host_bus.SWITCH_CLASS)]
 
 
 def _nodes(root: str) -> Section:
@@ -105,21 +141,21 @@ def _pci(root: str) -> Iterator[Section]:
     yield Section("dir", PCI, "".join(f"{name}\n" for name in names).encode())
     for name in names:
         at = f"{PCI}/{name}"
-        vendor = _file(root, f"{at}/vendor")
+        vendor = file(root, f"{at}/vendor")
         if vendor.data is None or vendor.data.strip() != NVIDIA.encode():
             continue
         yield from (
             vendor,
-            _file(root, f"{at}/device"),
-            _file(root, f"{at}/class"),
-            _link(root, f"{at}/driver"),
+            file(root, f"{at}/device"),
+            file(root, f"{at}/class"),
+            link(root, f"{at}/driver"),
             *_information(root, name),
         )
 
 
 def _information(root: str, name: str) -> Iterator[Section]:
     """The driver's own page of a GPU, without what identifies the board."""
-    page = _file(root, f"{PROC_GPUS}/{name}/information")
+    page = file(root, f"{PROC_GPUS}/{name}/information")
     if page.data is not None:
         lines = page.data.decode(errors="replace").splitlines()
         kept = "".join(f"{line}\n" for line in lines if line.startswith(("Device Minor", "GPU Excluded")))
@@ -128,33 +164,16 @@ def _information(root: str, name: str) -> Iterator[Section]:
         yield page
 
 
-def _file(root: str, path: str) -> Section:
-    try:
-        with Path(root + path).open("rb") as file:
-            return Section("file", path, file.read(_READ_LIMIT))
-    except (FileNotFoundError, NotADirectoryError):
-        return Section("file", path)
-    except OSError as error:
-        return Section("file", path, None, error.strerror or str(error))
-
-
-def _link(root: str, path: str) -> Section:
-    try:
-        return Section("link", path, str(Path(root + path).readlink()).encode())
-    except FileNotFoundError:
-        return Section("link", path)
-    except OSError as error:
-        return Section("link", path, None, error.strerror or str(error))
-
-
 def parse(sections: Iterable[Section], name: str) -> Node:
     """Types the sections; those that are missing leave their part unknown. Raises BadInput on a wrong one."""
     by = {(section.kind, section.path): section for section in sections}
+    fabric = kernlog.parse(by.get(("log", FABRIC_LOG)))
     versions = [by.get(("file", path)) for path in MODULE_VERSIONS]
     texts = [_version(section.data) for section in versions if section and section.data is not None]
     library = by.get(("link", LIBRARY))
+    gpus = _gpus(by, name)
     return Node(
-        gpus=_gpus(by, name),
+        gpus=gpus,
         module=next(filter(None, texts), None),
         module_absent=all(s is not None and s.data is None and s.error is None for s in versions),
         library=_version(library.data) if library and library.data is not None else None,
@@ -163,7 +182,27 @@ def parse(sections: Iterable[Section], name: str) -> Node:
         ),
         nodes=_minors(by.get(("nodes", NODES))),
         kernel=kernlog.parse(by.get((kernlog.KIND, kernlog.PATH))),
+        switches=_switches(by),
+        bus=host_bus.parse(by, [gpu.bdf for gpu in gpus or ()]),
+        seat=host_seat.parse(by),
+        services=host_services.parse(by),
+        fabric_events=fabric.events,
+        fabric_log=fabric.there,
     )
+
+
+def _switches(by: By) -> tuple[Bdf, ...]:
+    """NVSwitches: bridges of NVIDIA that carry no PCI bus."""
+    _, names = names_of(by.values())
+    vendors = {name: by.get(("file", f"{PCI}/{name}/vendor")) for name in names}
+    ours = [
+        name for name, vendor in vendors.items() if vendor and (vendor.data or b"").strip() == NVIDIA.encode()
+    ]
+    found = []
+    for name in ours:
+        with suppress(ValueError):
+            found.append(Bdf.parse(name))
+    return tuple(found)
 
 
 def _minors(section: Section | None) -> frozenset[int] | None:

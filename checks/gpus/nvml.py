@@ -1,33 +1,64 @@
-"""The child that reads NVML (``_probe nvml``). It prints one JSON object per line, as soon as it has it:
+"""The child that reads NVML (``_probe nvml [PLAN]``). It prints one JSON object per line, as soon as it has it:
 
     {"head": {...}}  library and system getters      {"library": "/usr/lib/.../libnvidia-ml.so.570.148.08"}
-    {"device": {...}}  one GPU, in order             {"end": true}  nothing was cut off
+    {"begin": [gpu, section]}                        {"done": [gpu, section], "data": {...}}
+    {"end": true}  nothing was cut off
 
-so that a GPU that hangs the driver takes none of what was read before it. No function of NVML that changes a
-setting is called.
+so that a GPU that hangs the driver takes nothing with it but the section it hung in. One thread reads one GPU:
+eight cost what the slowest costs. PLAN (JSON) says what is still to be read after an earlier child was lost:
+
+    {"count": 8, "gpus": {"1": ["ecc", ...]}, "alone": [[1, "ecc"]], "without": [3]}
+
+``alone`` is read first, one by one: one of them killed the last child. ``without`` has no handle to be asked.
 """
 
 from __future__ import annotations
 
 import ctypes
 import json
-import re
-import sys
+import os
+import signal
+import threading
 from pathlib import Path
 from typing import Any
 
-from checks.gpus.getters import DEVICE, FIELDS, LINKS, STRUCTS, SYSTEM, Getter
+from checks.errors import BadInput
+from checks.gpus import nvml_read as read
+from checks.gpus.getters import HANDLE, P2P, SECTIONS, SYSTEM
+
+_PR_SET_PDEATHSIG = 1
+_SAYING = threading.Lock()
 
 
-def main() -> int:
-    """Prints the lines; always 0, a failing NVML is an answer too."""
+def main(args: list[str]) -> int:
+    """Prints the lines; always 0, a failing NVML is an answer too. Raises BadInput for a plan that is none."""
+    plan = _plan(args)
+    _end_with_parent()
     nvml = _binding()
     if isinstance(nvml, dict):
         _say({"head": {"binding": None, "nvmlInit": nvml}})
     else:
-        _read(nvml)
+        _read(nvml, plan)
     _say({"end": True})
     return 0
+
+
+def _plan(args: list[str]) -> dict[str, Any] | None:
+    try:
+        plan = json.loads(args[0]) if args else None
+    except ValueError:
+        plan = args
+    if plan is not None and not isinstance(plan, dict):
+        raise BadInput("_probe nvml takes a JSON object that says what to read, or nothing")
+    return plan
+
+
+def _end_with_parent() -> None:
+    """The kernel kills this child when its parent is gone, however the parent ended."""
+    parent = os.getppid()
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
 
 
 def _binding() -> Any:
@@ -41,115 +72,88 @@ def _binding() -> Any:
     return pynvml
 
 
-def _read(nvml: Any) -> None:
-    started = _call(nvml, "nvmlInit")
-    head = {"binding": getattr(nvml, "__version__", None), "nvmlInit": started}
-    if started is not None:
-        _say({"head": head})
-        _say({"library": _library()})
-        return
-    head.update({getter.key: _call(nvml, getter.call) for getter in SYSTEM})
+def _read(nvml: Any, plan: dict[str, Any] | None) -> None:
+    started = read.call(nvml, "nvmlInit")
+    head: dict[str, Any] = {"binding": getattr(nvml, "__version__", None), "nvmlInit": started}
+    if started is None and plan is None:
+        head.update({getter.key: read.call(nvml, getter.call) for getter in SYSTEM})
     _say({"head": head})
     _say({"library": _library()})
-    count = head["nvmlDeviceGetCount"]
-    for index in range(count if isinstance(count, int) else 0):
-        _say({"device": _device(nvml, index)})
+    if started is not None:
+        return
+    if plan is None:
+        count = head["nvmlDeviceGetCount"]
+        count = count if isinstance(count, int) else 0
+        plan = {"count": count, "gpus": {str(n): [HANDLE, *SECTIONS, P2P] for n in range(count)}}
+    Reader(nvml, plan).run()
 
 
-def _device(nvml: Any, index: int) -> dict[str, Any]:
-    try:
-        handle = nvml.nvmlDeviceGetHandleByIndex(index)
-    except nvml.NVMLError as error:
-        return {"handle": _error(error)}
-    device: dict[str, Any] = {getter.key: _get(nvml, handle, getter) for getter in DEVICE}
-    for key, (call, types) in STRUCTS.items():
-        device[key] = _struct(nvml, handle, call, types)
-    device["nvlink"] = {
-        str(link): {
-            "state": _call(nvml, "nvmlDeviceGetNvLinkState", handle, link),
-            "remote_type": _call(nvml, "nvmlDeviceGetNvLinkRemoteDeviceType", handle, link),
-        }
-        for link in range(LINKS)
-    }
-    device["fields"] = _fields(nvml, handle)
-    return device
+class Reader:
+    """Reads what the plan names: ``alone`` one by one, then every GPU in a thread, then the pairs of GPUs."""
 
+    def __init__(self, nvml: Any, plan: dict[str, Any]) -> None:
+        self.nvml, self.plan = nvml, plan
+        self.handles: dict[int, Any] = {}
+        self.states: dict[int, dict[str, Any]] = {}
 
-def _get(nvml: Any, handle: Any, getter: Getter) -> Any:
-    return _call(nvml, getter.call, handle, *getter.args)
+    def run(self) -> None:
+        alone = [(int(gpu), str(name)) for gpu, name in self.plan.get("alone", ())]
+        for gpu, name in alone:
+            self._one(gpu, name)
+        wanted = {int(gpu): names for gpu, names in self.plan["gpus"].items()}
+        rest = {gpu: [n for n in names if (gpu, n) not in alone] for gpu, names in wanted.items()}
+        self._threads({gpu: [n for n in names if n != P2P] for gpu, names in rest.items()})
+        self._threads({gpu: [P2P] for gpu, names in rest.items() if P2P in names})
 
+    def _threads(self, plan: dict[int, list[str]]) -> None:
+        threads = [
+            threading.Thread(target=self._gpu, args=(gpu, names), daemon=True)
+            for gpu, names in sorted(plan.items())
+            if names
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
 
-def _struct(nvml: Any, handle: Any, call: str, types: tuple[str, ...]) -> Any:
-    answer: Any = {"err": "NOFUNC"}
-    for name in types:
-        if (kind := getattr(nvml, name, None)) is None:
-            continue
-        struct = kind()
-        answer = _call(nvml, call, handle, ctypes.byref(struct))
-        if answer == 0:
-            return _plain(struct)
-        if not (isinstance(answer, dict) and answer.get("err") in (13, 25)):
-            break  # 13 and 25: this driver does not know that version of the struct
-    return answer
+    def _gpu(self, gpu: int, names: list[str]) -> None:
+        for name in names:
+            self._one(gpu, name)
 
+    def _one(self, gpu: int, name: str) -> None:
+        if name != HANDLE and isinstance(self.handles.get(gpu), dict):
+            return  # no access to it: the handle's error is its whole evidence
+        _say({"begin": [gpu, name]})
+        _say({"done": [gpu, name], "data": self._data(gpu, name)})
 
-def _fields(nvml: Any, handle: Any) -> Any:
-    names = [name for name in FIELDS if hasattr(nvml, name)]
-    try:
-        values = nvml.nvmlDeviceGetFieldValues(handle, [getattr(nvml, name) for name in names])
-    except nvml.NVMLError as error:
-        return _error(error)
-    return {
-        name: {"ret": 0, "type": v.valueType, "ull": v.value.ullVal, "ui": v.value.uiVal}
-        if v.nvmlReturn == 0
-        else {"ret": v.nvmlReturn}
-        for name, v in zip(names, values)  # noqa: B905 - the binding returns one value per id
-    }
+    def _data(self, gpu: int, name: str) -> dict[str, Any]:
+        handle = self._handle(gpu)
+        if name == HANDLE:
+            return {HANDLE: handle} if isinstance(handle, dict) else {}
+        if name == P2P:
+            without = self.plan.get("without", ())
+            others = [n for n in range(self.plan["count"]) if n not in without]
+            return {P2P: read.pairs(self.nvml, gpu, {n: self._handle(n) for n in {*others, gpu}})}
+        return read.section(self.nvml, handle, name, self.states.setdefault(gpu, {}))
 
-
-def _call(nvml: Any, name: str, *args: Any) -> Any:
-    function = getattr(nvml, name, None)
-    if function is None:
-        return {"err": "NOFUNC"}
-    try:
-        return _plain(function(*args))
-    except nvml.NVMLError as error:
-        return _error(error)
-    except Exception as error:  # noqa: BLE001 - a binding that trips is an answer, and the other getters go on
-        return {"err": type(error).__name__, "msg": str(error)[:200]}
-
-
-def _error(error: Any) -> dict[str, Any]:
-    return {"err": getattr(error, "value", None), "cls": type(error).__name__, "msg": str(error)}
-
-
-def _plain(value: Any, depth: int = 0) -> Any:
-    """A ctypes or binding value as JSON. Byte strings, which some getters still give, are marked ``b:``."""
-    if isinstance(value, (bool, int, float, str)) or value is None:
-        return value
-    if isinstance(value, bytes):
-        return "b:" + value.split(b"\0")[0].decode(errors="replace")
-    if depth > 4:
-        return repr(value)[:200]
-    if isinstance(value, (list, tuple, ctypes.Array)):
-        return [_plain(item, depth + 1) for item in list(value)[:64]]
-    if hasattr(value, "_fields_"):
-        return {field[0]: _plain(getattr(value, field[0]), depth + 1) for field in value._fields_}
-    if hasattr(value, "__dict__"):
-        return {key: _plain(item, depth + 1) for key, item in vars(value).items()}
-    return repr(value)[:200]
+    def _handle(self, gpu: int) -> Any:
+        if gpu not in self.handles:
+            self.handles[gpu] = read.handle_of(self.nvml, gpu)
+        return self.handles[gpu]
 
 
 def _library() -> str | None:
     """The file loaded as libnvidia-ml.so.1: its name carries the version of the user-space driver."""
     try:
-        maps = Path("/proc/self/maps").read_text(errors="replace")
+        with Path("/proc/self/maps").open(encoding="utf-8", errors="replace") as maps:
+            names = (line.split(maxsplit=5)[-1].strip() for line in maps if "libnvidia-ml.so" in line)
+            return next(names, None)
     except OSError:
         return None
-    found = re.search(r"(/\S*libnvidia-ml\.so\S*)", maps)
-    return found[1] if found else None
 
 
 def _say(line: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps(line, default=repr) + "\n")
-    sys.stdout.flush()
+    data = json.dumps(line, default=repr).encode() + b"\n"
+    with _SAYING:
+        while data:
+            data = data[os.write(1, data) :]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from dataclasses import dataclass
 from typing import Protocol
 
 from checks.model import Report
@@ -17,13 +18,32 @@ FORMATS = {
 }
 
 
+@dataclass(frozen=True)
+class Look:
+    """How it is to look: ``strict`` counts warn as fail, ``color`` is for a terminal, ``verbose`` spells out what
+    is green, ``width`` is in columns. Forms for programs heed ``strict`` alone."""
+
+    strict: bool = False
+    color: bool = False
+    verbose: bool = False
+    width: int = 110
+
+
 class Renderer(Protocol):
-    """A renderer module. ``strict``: warn counts as fail. ``color``: the text goes to a terminal."""
+    """A renderer module."""
 
-    def render(self, report: Report, *, strict: bool, color: bool) -> str: ...
+    def render(self, report: Report, look: Look) -> str: ...
 
 
-def render(report: Report, form: str, *, strict: bool = False, color: bool = False) -> str:
+def render(
+    report: Report,
+    form: str,
+    *,
+    strict: bool = False,
+    color: bool = False,
+    verbose: bool = False,
+    width: int = 110,
+) -> str:
     """The report as text in one of FORMATS, with a line end at its end."""
     renderer: Renderer = importlib.import_module(FORMATS[form])
-    return renderer.render(report, strict=strict, color=color)
+    return renderer.render(report, Look(strict, color, verbose, width))

@@ -5,11 +5,12 @@ from __future__ import annotations
 from xml.etree import ElementTree
 
 from checks.model import Finding, Report, Status
+from checks.report import Look
 from checks.report.text import clean, verdict
 
 
-def render(report: Report, *, strict: bool, color: bool) -> str:
-    failing = {Status.FAIL, Status.WARN} if strict else {Status.FAIL}
+def render(report: Report, look: Look) -> str:
+    failing = {Status.FAIL, Status.WARN} if look.strict else {Status.FAIL}
     seen = [finding.status for finding in report.findings if finding.silence is None]
     suite = ElementTree.Element(
         "testsuite",
@@ -30,9 +31,8 @@ def render(report: Report, *, strict: bool, color: bool) -> str:
 
 def _case(suite: ElementTree.Element, report: Report, finding: Finding, failing: set[Status]) -> None:
     name = f"{clean(finding.id)} {clean(finding.subject)}"
-    case = ElementTree.SubElement(
-        suite, "testcase", classname=f"provcheck.{clean(report.command)}", name=name
-    )
+    command = clean(finding.command or report.command)
+    case = ElementTree.SubElement(suite, "testcase", classname=f"provcheck.{command}", name=name)
     message = clean(finding.message)
     if finding.silence is not None:
         ElementTree.SubElement(case, "skipped", message=clean(f"{message} [{finding.silence}]"))

@@ -1,44 +1,84 @@
-"""The Nagios plugin form: one line whose first 80 characters say it all, performance data, then every
-finding.
+"""The Nagios plugin form: one line whose first 80 characters say it all, performance data, then what is not well.
 
-Node Problem Detector cuts a message at 80 characters by default, hence the worst finding comes first.
+Node Problem Detector cuts a message at 80 characters by default, hence the worst finding comes first. Nagios
+reads at most 8 KiB of a plugin, so the data that would not fit is left out, and that is said.
+Source: monitoring-plugins guidelines, 'Plugin Output for Nagios' and 'Performance data'.
 """
 
 from __future__ import annotations
 
+import math
+
 from checks.model import Finding, Report, Status
+from checks.report import Look
 from checks.report.text import clean, counts
 
 _WORD = {Status.PASS: "OK", Status.WARN: "WARNING", Status.FAIL: "CRITICAL", Status.UNKNOWN: "UNKNOWN"}
 _WORST_FIRST = (Status.FAIL, Status.UNKNOWN, Status.WARN)
+_UNITS = ("s", "ms", "us", "%", "B")
+SIZE_LIMIT = 8000
+_DATA_LIMIT = 5000
+_LINE_LIMIT = 300
 
 
-def render(report: Report, *, strict: bool, color: bool) -> str:
+def render(report: Report, look: Look) -> str:
     verdict = report.verdict
-    word = "CRITICAL" if strict and verdict is Status.WARN else _WORD[verdict]
+    word = "CRITICAL" if look.strict and verdict is Status.WARN else _WORD[verdict]
     replayed = " (REPLAYED)" if report.evidence == "replayed" else ""
     bad = sorted(
         (f for f in report.findings if f.status in _WORST_FIRST and f.silence is None),
         key=lambda finding: _WORST_FIRST.index(finding.status),
     )
-    said = "; ".join(f"{f.subject} {f.id}: {f.message}" for f in bad[:3]) or counts(report)
+    said = "; ".join(f"{f.subject} {f.id}: {f.message}"[:_LINE_LIMIT] for f in bad[:3]) or counts(report)
     more = f"; {len(bad) - 3} more" if len(bad) > 3 else ""
-    data = " ".join(filter(None, map(_perfdata, report.findings)))
+    data = _data(report.findings)
     first = f"PROVCHECK {word}{replayed}: {_plain(said)}{more}"
-    rest = [f"{f.status.value} {f.subject} {f.id}: {f.message}{_silence(f)}" for f in report.findings]
-    return "\n".join([f"{first} | {data}" if data else first, *map(_plain, rest)]) + "\n"
+    lines = [f"{first} | {data}" if data else first]
+    hushed = [f for f in report.findings if f.silence is not None]
+    shown = report.findings if look.verbose else (*bad, *hushed)
+    rest = [f"{f.status.value} {f.subject} {f.id}: {f.message}"[:_LINE_LIMIT] + _silence(f) for f in shown]
+    return _bounded(lines, [*map(_plain, rest), _plain(counts(report))])
 
 
-def _perfdata(finding: Finding) -> str:
-    if not _number(finding.value):
-        return ""
-    label = clean(f"{finding.subject}.{finding.id}").replace("'", "").replace("=", "")
-    unit = finding.unit if finding.unit in ("s", "ms", "us", "%", "B") else ""
-    return f"'{_plain(label)}'={finding.value}{unit}"
+def _bounded(lines: list[str], rest: list[str]) -> str:
+    room = SIZE_LIMIT - len(lines[0].encode()) - 40
+    for number, line in enumerate(rest):
+        room -= len(line.encode()) + 1
+        if room < 0:
+            lines.append(f"{len(rest) - number} more lines left out")
+            break
+        lines.append(line)
+    return "\n".join(lines) + "\n"
 
 
-def _number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+def _data(findings: tuple[Finding, ...]) -> str:
+    """``'label'=value[unit]``, each label once; the values of what is not well come first."""
+    values: dict[str, str] = {}
+    for finding in sorted(findings, key=lambda f: f.status in (Status.PASS, Status.SKIP)):
+        if (value := _number(finding.value)) is None:
+            continue
+        label = clean(f"{finding.subject}.{finding.id}").translate(
+            {ord("'"): None, ord("="): None, ord("|"): "/"}
+        )
+        values.setdefault(label, value + (finding.unit if finding.unit in _UNITS else ""))
+    text = ""
+    for label, value in values.items():
+        one = f"'{label}'={value}"
+        if len(text.encode()) + len(one.encode()) > _DATA_LIMIT:
+            break
+        text = f"{text} {one}" if text else one
+    return text
+
+
+def _number(value: object) -> str | None:
+    """Digits, a point, a minus: the grammar knows no exponent, no infinity and no NaN."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    if isinstance(value, int):
+        return str(value) if abs(value) < 10**30 else None
+    if not math.isfinite(value) or abs(value) >= 10**30:
+        return None
+    return f"{value:.6f}".rstrip("0").rstrip(".")
 
 
 def _silence(finding: Finding) -> str:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import datetime
 import os
+import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
@@ -36,6 +37,7 @@ class Presentation:
     exit_style: str = "provcheck"
     host: str | None = None
     silences: tuple[silence.Rule, ...] = ()
+    verbose: bool = False
 
 
 _OPTIONS = (
@@ -48,6 +50,7 @@ _OPTIONS = (
         type=click.Path(dir_okay=False, path_type=Path),
         help="Write the report to this file, whole or not at all, instead of the standard output.",
     ),
+    click.option("--verbose", "-v", is_flag=True, help="Spell out what is green as well."),
     click.option("--strict", is_flag=True, help="A warning counts as a failure."),
     click.option(
         "--exit-style",
@@ -80,6 +83,7 @@ def report_options(command: Callable[..., int]) -> Callable[..., int]:
         exit_style: str | None,
         host: str | None,
         silences: Path | None,
+        verbose: bool,
         **rest: Any,
     ) -> int:
         if as_json and form not in (None, "json"):
@@ -98,6 +102,7 @@ def report_options(command: Callable[..., int]) -> Callable[..., int]:
             exit_style=exit_style or ("nagios" if chosen == "nagios" else "provcheck"),
             host=host,
             silences=silence.load(silences) if silences else (),
+            verbose=verbose,
         )
         return command(how=how, **rest)
 
@@ -110,8 +115,14 @@ def finish(report: Report, how: Presentation) -> int:
     """Renders the report where the caller wants it and returns the exit code."""
     today = datetime.datetime.now(datetime.timezone.utc).date()
     report = replace(report, findings=silence.apply(report.findings, how.silences, today))
-    color = how.output is None and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
-    text = render(report, how.form, strict=how.strict, color=color)
+    text = render(
+        report,
+        how.form,
+        strict=how.strict,
+        color=how.output is None and wants_color(sys.stdout.isatty(), os.environ),
+        verbose=how.verbose,
+        width=shutil.get_terminal_size((110, 24)).columns if how.output is None else 110,
+    )
     if how.output is not None:
         write_whole(how.output, text.encode())
     else:
@@ -120,3 +131,8 @@ def finish(report: Report, how: Presentation) -> int:
         )
         sys.stdout.flush()
     return exit_code(report, how.exit_style, strict=how.strict)
+
+
+def wants_color(terminal: bool, environ: Mapping[str, str]) -> bool:
+    """Colour on a terminal only. NO_COLOR that is empty says nothing (no-color.org)."""
+    return terminal and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"

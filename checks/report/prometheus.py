@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 
-from checks.model import Report, Status
+from checks.model import Finding, Report, Status
+from checks.report import Look
 from checks.report.text import clean
 
 
-def render(report: Report, *, strict: bool, color: bool) -> str:
+def render(report: Report, look: Look) -> str:
     from prometheus_client.core import GaugeMetricFamily, Metric
     from prometheus_client.exposition import generate_latest
     from prometheus_client.registry import Collector, CollectorRegistry
@@ -33,15 +35,32 @@ def render(report: Report, *, strict: bool, color: bool) -> str:
             values = GaugeMetricFamily(
                 "provcheck_value", "What a finding measured.", labels=["command", "id", "subject", "unit"]
             )
-            for finding in report.findings:
-                name = [command, clean(finding.id), clean(finding.subject)]
-                silenced = "yes" if finding.silence is not None else "no"
-                findings.add_metric([*name, finding.status.value, silenced], 1.0)
-                if isinstance(finding.value, (int, float)) and not isinstance(finding.value, bool):
-                    values.add_metric([*name, clean(finding.unit or "")], float(finding.value))
+            for labels in dict.fromkeys(_labels(command, finding) for finding in report.findings):
+                findings.add_metric(labels, 1.0)
+            for labels, value in _values(command, report.findings).items():
+                values.add_metric(labels, value)
             yield findings
             yield values
 
     registry = CollectorRegistry()
     registry.register(Findings())
     return generate_latest(registry).decode()
+
+
+def _labels(command: str, finding: Finding) -> tuple[str, ...]:
+    silenced = "yes" if finding.silence is not None else "no"
+    return (*_name(command, finding), finding.status.value, silenced)
+
+
+def _name(command: str, finding: Finding) -> tuple[str, str, str]:
+    return clean(finding.command or command), clean(finding.id), clean(finding.subject)
+
+
+def _values(command: str, findings: Iterable[Finding]) -> dict[tuple[str, ...], float]:
+    """The collector refuses a file in which one series stands twice, so the first value of a name holds."""
+    values: dict[tuple[str, ...], float] = {}
+    for finding in findings:
+        if isinstance(finding.value, (int, float)) and not isinstance(finding.value, bool):
+            with suppress(OverflowError):
+                values.setdefault((*_name(command, finding), clean(finding.unit or "")), float(finding.value))
+    return values

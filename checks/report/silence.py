@@ -44,6 +44,10 @@ def load(path: Path) -> tuple[Rule, ...]:
 
 
 def _rule(path: Path, number: int, entry: object) -> Rule:
+    from checks.data.catalogue import (
+        CATALOGUE,  # two hundred rows, which a run without silences does not need
+    )
+
     where = f"{path}, silence {number}"
     if not isinstance(entry, dict) or not all(isinstance(value, str) for value in entry.values()):
         raise BadInput(f"{where}: not an object of texts")
@@ -53,6 +57,10 @@ def _rule(path: Path, number: int, entry: object) -> Rule:
         )
     if extra := sorted(entry.keys() - _KEYS):
         raise BadInput(f"{where}: unknown {', '.join(extra)}; known are {', '.join(sorted(_KEYS))}")
+    if entry["id"] not in CATALOGUE:
+        raise BadInput(
+            f"{where}: no finding is called {entry['id'][:60]!r}; 'provcheck explain --list' has all"
+        )
     if not entry["owner"].strip() or not entry["reason"].strip():
         raise BadInput(f"{where}: owner and reason must say something")
     try:

@@ -1,66 +1,153 @@
-"""The form for a person: one line per finding, grouped by subject, cause and fix under what is not well."""
+"""The form for a person: the verdict, then per subject what is not well with cause and fix, then what is.
+
+What is green takes one line for all subjects that are alike, unless it is a measurement, or ``verbose`` asks.
+Plain text and a few colour codes: nothing is imported for it, and nothing in a message is markup.
+"""
 
 from __future__ import annotations
 
-import io
-import os
-import shutil
+import re
+import textwrap
+from collections.abc import Iterable, Iterator
 
 from checks.model import Finding, Report, Status
-from checks.report.text import clean, counts, verdict
+from checks.report import Look
+from checks.report.text import brief, clean, counts, needs_root, verdict
 
 _STYLE = {
-    Status.PASS: "green",
-    Status.WARN: "yellow",
-    Status.FAIL: "bold red",
-    Status.UNKNOWN: "magenta",
-    Status.SKIP: "dim",
+    Status.PASS: "32",
+    Status.WARN: "33",
+    Status.FAIL: "1;31",
+    Status.UNKNOWN: "35",
+    Status.SKIP: "2",
 }
+_GREEN = (Status.PASS, Status.SKIP)
+_STATUS_COLUMN = 9
+_PASSIVE = "gpus"
+"""Its values are states, by the hundred; those of the other commands are what one measured for."""
 
 
-def render(report: Report, *, strict: bool, color: bool) -> str:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+def render(report: Report, look: Look) -> str:
+    lines = [_headline(report, look)]
+    grouped = _by_subject(report.findings)
+    quiet: dict[str, list[Finding]] = {}
+    seen: dict[tuple[str, str | None, str | None], str] = {}
+    for subject, findings in grouped.items():
+        shown = [finding for finding in findings if look.verbose or _said(finding, report)]
+        quiet[subject] = [finding for finding in findings if finding not in shown]
+        if shown:
+            lines += ["", _paint(subject, "1", look)]
+        for names, finding in _merged(shown):
+            lines += _finding(names, finding, look, seen)
+    lines += ["", *_condensed(quiet, look)] if any(quiet.values()) else []
+    lines += _silences(report.findings)
+    unseen = brief(sorted({clean(f.id) for f in report.findings if needs_root(f)}))
+    if unseen:
+        lines += [
+            "",
+            *_wrap(f"not seen without root: {unseen}; run it as root to have these judged", 0, look),
+        ]
+    return "\n".join(lines) + "\n"
 
-    out = io.StringIO()
-    console = Console(
-        file=out,
-        width=max(60, shutil.get_terminal_size((110, 24)).columns) if color else 110,
-        force_terminal=color,
-        no_color="NO_COLOR" in os.environ,
-        highlight=False,
+
+def _headline(report: Report, look: Look) -> str:
+    strictly = (
+        ", --strict: a warning counts as a failure" if look.strict and report.verdict is Status.WARN else ""
     )
-    table = Table(box=None, show_header=False, padding=(0, 1), pad_edge=False)
-    table.add_column("subject", no_wrap=True)
-    table.add_column("status", no_wrap=True)
-    table.add_column("id", no_wrap=True)
-    table.add_column("message", overflow="fold")
-    last = None
-    for finding in report.findings:
-        subject = clean(finding.subject)
-        table.add_row(
-            Text("" if subject == last else subject, "bold"),
-            Text(finding.status.value, _STYLE[finding.status]),
-            Text(clean(finding.id)),
-            Text(_message(finding)),
-        )
-        last = subject
-    console.print(table)
-    for finding in report.findings:
+    host = report.facts.get("host")
+    where = f" on {clean(host)}" if isinstance(host, str) and host else ""
+    text = f"{verdict(report)}: {counts(report)} (provcheck {clean(report.command)}{where}){strictly}"
+    return _paint(text, _STYLE[report.verdict], look)
+
+
+def _said(finding: Finding, report: Report) -> bool:
+    if finding.status not in _GREEN:
+        return True
+    measured = isinstance(finding.value, (int, float)) and not isinstance(finding.value, bool)
+    return finding.status is Status.PASS and measured and (finding.command or report.command) != _PASSIVE
+
+
+def _by_subject(findings: Iterable[Finding]) -> dict[str, list[Finding]]:
+    grouped: dict[str, list[Finding]] = {}
+    for finding in findings:
+        grouped.setdefault(clean(finding.subject), []).append(finding)
+    return grouped
+
+
+def _merged(findings: Iterable[Finding]) -> list[tuple[str, Finding]]:
+    """Ids that say the same of one subject share a line, as all that is unknown of a lost GPU does."""
+    same: dict[object, list[Finding]] = {}
+    for finding in findings:
+        key = (finding.status, finding.message, finding.cause, finding.fix)
+        same.setdefault(key if finding.status not in _GREEN else id(finding), []).append(finding)
+    return [(", ".join(clean(one.id) for one in alike), alike[0]) for alike in same.values()]
+
+
+def _finding(
+    names: str, finding: Finding, look: Look, seen: dict[tuple[str, str | None, str | None], str]
+) -> Iterator[str]:
+    status = finding.status.value
+    first, *rest = _wrap(f"{names}  {clean(finding.message)}", 2 + _STATUS_COLUMN, look)
+    yield f"  {_paint(status.ljust(_STATUS_COLUMN), _STYLE[finding.status], look)}{first.lstrip()}"
+    yield from rest
+    if finding.status in _GREEN or not (finding.cause or finding.fix):
+        return
+    key = (names, finding.cause, finding.fix)
+    if key in seen:
+        yield " " * (2 + _STATUS_COLUMN) + f"cause and fix: as for {seen[key]}"
+        return
+    seen[key] = clean(finding.subject)
+    for word, text in (("cause", finding.cause), ("fix", finding.fix)):
+        if text:
+            yield from _wrap(f"{word}: {clean(text)}", 2 + _STATUS_COLUMN, look)
+
+
+def _condensed(quiet: dict[str, list[Finding]], look: Look) -> Iterator[str]:
+    """Subjects of which the same can be said share a line: ``gpu0-gpu6  27 pass, 3 skip``."""
+    alike: dict[tuple[str, str], list[str]] = {}
+    for subject, findings in quiet.items():
+        if findings:
+            kind = re.sub(r"[\d:-]+.*", "", subject).strip() or subject
+            alike.setdefault((kind, counts(findings)), []).append(subject)
+    for (_, said), subjects in alike.items():
+        yield from _wrap(f"{_names(subjects)}  {said}{' each' if len(subjects) > 1 else ''}", 0, look)
+    yield _paint("(--verbose lists them)", _STYLE[Status.SKIP], look)
+
+
+def _names(subjects: list[str]) -> str:
+    """``gpu0-gpu6``; of what is not numbered through, the first few and how many there are."""
+    found = [re.fullmatch(r"(\D+)(\d+)", subject) for subject in subjects]
+    if len({match[1] for match in found if match}) != 1 or None in found:
+        return brief(subjects, 4)
+    runs: list[list[int]] = []
+    for number in sorted(int(match[2]) for match in found if match):
+        if runs and runs[-1][-1] == number - 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    stem = next(match[1] for match in found if match)
+    ends = (dict.fromkeys((run[0], run[-1])) for run in runs)
+    return brief(["-".join(f"{stem}{number}" for number in end) for end in ends])
+
+
+def _silences(findings: Iterable[Finding]) -> Iterator[str]:
+    for finding in findings:
         if finding.silence is not None:
-            console.print(
-                Text(clean(f"silenced: {finding.subject} {finding.id}, {finding.silence}")), soft_wrap=True
-            )
-    word = verdict(report)
-    strictly = ", --strict: a warning counts as a failure" if strict and report.verdict is Status.WARN else ""
-    console.print(Text(f"{word}: {counts(report)}{strictly}", _STYLE[report.verdict]))
-    return out.getvalue()
+            yield clean(f"silenced: {finding.subject} {finding.id}, {finding.silence}")
 
 
-def _message(finding: Finding) -> str:
-    lines = [clean(finding.message)]
-    if finding.status not in (Status.PASS, Status.SKIP):
-        advice = (("cause", finding.cause), ("fix", finding.fix))
-        lines += [f"{word}: {clean(text)}" for word, text in advice if text]
-    return "\n".join(lines)
+def _wrap(text: str, indent: int, look: Look) -> list[str]:
+    """Lines of the width asked for; a path or a command is never broken, so that it can be copied."""
+    room = max(look.width, 40)
+    return textwrap.wrap(
+        text,
+        room,
+        initial_indent=" " * indent,
+        subsequent_indent=" " * (indent + 2 if indent else 2),
+        break_long_words=False,
+        break_on_hyphens=False,
+    ) or [""]
+
+
+def _paint(text: str, code: str, look: Look) -> str:
+    return f"\x1b[{code}m{text}\x1b[0m" if look.color else text

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 
-from checks.model import Report, Status
+from checks.model import Finding, Report, Status
 
 _UNSAFE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
@@ -17,10 +18,10 @@ def clean(text: object) -> str:
     return _UNSAFE.sub(lambda match: f"\\x{ord(match[0]):02x}", one_line)
 
 
-def counts(report: Report) -> str:
+def counts(findings: Report | Iterable[Finding]) -> str:
     """``1 fail, 8 pass, 2 skip``, worst first."""
     order = (Status.FAIL, Status.UNKNOWN, Status.WARN, Status.PASS, Status.SKIP)
-    seen = [finding.status for finding in report.findings]
+    seen = [f.status for f in (findings.findings if isinstance(findings, Report) else findings)]
     return ", ".join(f"{seen.count(status)} {status.value}" for status in order if status in seen)
 
 
@@ -28,3 +29,21 @@ def verdict(report: Report) -> str:
     """``pass``, or ``REPLAYED (pass)`` when the evidence is a record."""
     word = report.verdict.value
     return f"REPLAYED ({word})" if report.evidence == "replayed" else word
+
+
+_ROOT = re.compile(
+    r"\b(root|permission|privileges?|EPERM|EACCES|NoPermission|CAP_SYS_\w+|not permitted|Insufficient Permissions)\b",
+    re.IGNORECASE,
+)
+
+
+def needs_root(finding: Finding) -> bool:
+    """Whether it could not be looked at for want of rights, by what the finding itself says."""
+    said = " ".join(filter(None, (finding.message, finding.cause, finding.fix)))
+    return finding.status is Status.UNKNOWN and _ROOT.search(said) is not None
+
+
+def brief(names: Sequence[str], most: int = 12) -> str:
+    """``a, b, c and 4 more``; empty for none."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

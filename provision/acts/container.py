@@ -34,7 +34,8 @@ cat >"$partial/config" || exit 1
 sync -f "$partial" && mv -T -- "$partial" "$folder" && sync "$(dirname "$folder")"
 """
 
-_RESOLV = 'cp -L --remove-destination /etc/resolv.conf "$partial/rootfs/etc/resolv.conf" || exit 1'
+_RESOLV = """r=/etc/resolv.conf
+[ ! -e $r ] || cp -L --remove-destination $r "$partial/rootfs$r" || exit 1"""
 
 _START_LXC = """
 set -u

@@ -69,6 +69,8 @@ def base(host: Host, folders: Sequence[str], say: Voice) -> None:
 
 
 def put_provcheck(host: Host, pyz: Shipped, say: Voice) -> None:
+    folder = shlex.quote(PYZ.rpartition("/")[0])
+    shell.run(host, f"install -d -m 755 {folder}", f"making {folder}")
     shell.put_file(host, pyz.path, PYZ, mode="755")
 
 
@@ -187,6 +189,6 @@ def stage(host: Host, desired: DesiredService, say: Voice) -> None:
     shell.run(host, f"mv -fT -- {unit} {shlex.quote(desired.staged_unit)}", f"staging {desired.service.unit}")
 
 
-def gate(host: Host, desired: DesiredService) -> transport.Completed:
+def gate(host: Host, command: Sequence[str]) -> transport.Completed:
     """Runs the gate where the service will run; changes nothing."""
-    return transport.run(host, shlex.join([*desired.gate, "--json"]), timeout=300)
+    return transport.run(host, shlex.join([*command, "--json"]), timeout=300)

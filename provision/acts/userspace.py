@@ -25,8 +25,12 @@ loaded=$(grep -Eom1 '[[:space:]][0-9]{{3}}[.][0-9.]+[[:space:]]' /proc/driver/nv
   fail "the loaded module is $loaded, user space of $version does not fit it"
 # A hard link costs no disk; packages and installers replace files by renaming, so ours stay as they are.
 take() {{ ln -- "$1" "$2" 2>/dev/null || cp -- "$1" "$2"; }}
+# The folders of packages and installers, then where this machine's linker finds NVML and CUDA: a driver that somebody
+# else put there can lie anywhere (images of GPU clouds mount it under /usr/local/nvidia).
+found=$(ldconfig -p | sed -n 's/^.* => //p' | grep -E '/lib(cuda|nvidia-ml)[.]so[.]1$' |
+  while read -r f; do dirname "$f"; dirname "$(readlink -f "$f")"; done | sort -u)
 for d in /opt/kpro/driver/"$version"-*/lib /usr/lib/x86_64-linux-gnu/nvidia/current /usr/lib/x86_64-linux-gnu \\
-  /usr/lib64 /usr/lib/x86_64-linux-gnu/nvidia; do
+  /usr/lib64 /usr/lib/x86_64-linux-gnu/nvidia $found /usr/local/nvidia/lib64; do
   for f in "$d"/lib*.so."$version"; do
     [ ! -f "$f" ] || [ -e "$new/lib/${{f##*/}}" ] || take "$(readlink -f "$f")" "$new/lib/${{f##*/}}" || exit 1
   done
@@ -34,6 +38,7 @@ done
 for l in {needed}; do
   [ -e "$new/lib/$l.$version" ] || fail "this machine has no $l.$version: the driver's user space is not installed"
 done
+PATH=$PATH:/usr/local/nvidia/bin
 smi=$(command -v nvidia-smi) && smi=$(readlink -f "$smi") || fail "this machine has no nvidia-smi"
 grep -qaF "$version" "$smi" || fail "$smi is not of version $version"
 take "$smi" "$new/bin/nvidia-smi" && chmod 755 "$new/bin/nvidia-smi" || exit 1

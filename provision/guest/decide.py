@@ -15,6 +15,9 @@ from provision.spec import Guest, Machine
 from provision.stack.desired import sha256
 from provision.templates import render
 
+UVM_TOOLS = "/dev/nvidia-uvm-tools"
+"""For profilers only: a machine that never made this node has containers all the same."""
+
 
 @dataclass(frozen=True)
 class Container:
@@ -210,7 +213,7 @@ def _config(machine: Machine, guest: Guest, snapshot: Snapshot, refusals: list[R
                 )
             )
         nodes = [f"/dev/nvidia{minors[Bdf.parse(bdf)]}" for bdf in guest.gpus if Bdf.parse(bdf) in minors]
-        nodes += ["/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools"]
+        nodes += ["/dev/nvidiactl", "/dev/nvidia-uvm", UVM_TOOLS]
         majors = sorted(
             {known.get(name) or known.get(f"{name}-frontend") or 195 for name in ("nvidia", "nvidia-uvm")}
         )
@@ -223,6 +226,7 @@ def _config(machine: Machine, guest: Guest, snapshot: Snapshot, refusals: list[R
         network=guest.network,
         majors=majors,
         nodes=nodes,
+        tools=UVM_TOOLS,
         mounts=guest.mounts,
         userspace=userspace.FOLDER if userspace.wants(machine, guest) else None,
         mounted=userspace.MOUNTED,

@@ -14,7 +14,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable
 
-from provision.guest.root_recipe import PACKAGES, ROOTS, SCRIPT, root_file
+from provision.guest.root_recipe import GIVEN, PACKAGES, ROOTS, SCRIPT, root_file
 
 CA_BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
 """Debian's bundle of trusted certificates, local ones included."""
@@ -25,7 +25,8 @@ _CARRIED = ("/etc/uv/uv.toml", "/etc/pip.conf")
 def build_script(suite: str, packages: Iterable[str] = PACKAGES, folder: str = ROOTS) -> str:
     """Shell text that leaves a root tarball at ``root_file(...)``, for ``sh -s`` as root on the machine.
 
-    A tarball that is there is kept, unless the files carried into it changed. Progress goes to standard
+    A tarball that is there is kept, unless the files carried into it changed; one whose ``.carried`` says ``given`` is
+    never built anew. Progress goes to standard
     error, the tarball's path to standard output; exit 1 with one line that says what is missing.
     Interrupted, it leaves the old tarball or none.
     """
@@ -34,6 +35,7 @@ def build_script(suite: str, packages: Iterable[str] = PACKAGES, folder: str = R
         folder=shlex.quote(folder),
         tar=shlex.quote(root_file(suite, wanted, folder)),
         suite=shlex.quote(suite),
+        given=GIVEN,
         packages=shlex.quote(",".join(wanted)),
         carried=" ".join(shlex.quote(path) for path in _CARRIED),
     )

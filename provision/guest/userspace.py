@@ -24,9 +24,13 @@ NEEDED = ("libcuda.so", "libnvidia-ml.so")
 
 # ``files`` is written last and lists size and name of everything in the folder.
 _WHOLE = (
-    "cd {folder}/{version} 2>/dev/null || {{ echo absent; exit 0; }}; said=$(cat files 2>/dev/null); "
+    "version={version}; cd {folder}/$version 2>/dev/null || {{ echo absent; exit 0; }}; said=$(cat files 2>/dev/null); "
     "now=$(printf '%s\\n' \"$said\" | cut -d' ' -f2- | xargs -r -d '\\n' stat -c '%s %n' 2>/dev/null); "
     '[ -n "$said" ] && [ "$said" = "$now" ] && echo whole || echo damaged'
+)
+_LOADED = (
+    "$(grep -Eom1 '[[:space:]][0-9]{3}[.][0-9.]+[[:space:]]' /proc/driver/nvidia/version 2>/dev/null | "
+    "tr -d '[:space:]'); [ -n \"$version\" ] || { echo absent; exit 0; }"
 )
 _OTHERS = (
     "ldconfig -p 2>/dev/null | sed -n 's/^.* => //p' | grep -E '/lib(cuda|nvidia-ml)[.]so[.]1$' | "
@@ -55,9 +59,9 @@ class UserSpace:
 
 
 def wants(machine: Machine, guest: Guest) -> bool:
-    """Does this guest get its user space from the host? An unmanaged machine is left as it is; so is a Proxmox
-    container, whose mounts are its operator's."""
-    return machine.managed and guest.backend == "lxc" and bool(guest.gpus) and guest.userspace == "bind"
+    """Does this guest get its user space from the host? A folder of kpro's own holds it, so a machine whose driver
+    somebody else looks after has it too. A Proxmox container is left alone: its mounts are its operator's."""
+    return guest.backend == "lxc" and bool(guest.gpus) and guest.userspace == "bind"
 
 
 def _version(machine: Machine, snapshot: Snapshot) -> str | None:
@@ -69,9 +73,9 @@ def _version(machine: Machine, snapshot: Snapshot) -> str | None:
 
 
 def host_requests(machine: Machine) -> list[str]:
-    if machine.driver is None or not any(wants(machine, guest) for guest in machine.guests):
+    if not any(wants(machine, guest) for guest in machine.guests):
         return []
-    whole = _WHOLE.format(folder=FOLDER, version=machine.driver.version)
+    whole = _WHOLE.format(folder=FOLDER, version=machine.driver.version if machine.driver else _LOADED)
     return [f"cmd:userspace:{whole}"]
 
 
@@ -88,14 +92,19 @@ def guest_requests(machine: Machine, guest: Guest) -> list[str]:
 
 def host_userspace_plan(machine: Machine, snapshot: Snapshot) -> Plan:
     """``userspace.host`` where the folder of the wanted version is not there, or not whole."""
-    if machine.driver is None or not any(wants(machine, guest) for guest in machine.guests):
+    if not any(wants(machine, guest) for guest in machine.guests):
         return Plan(machine.name)
-    wanted = UserSpace(machine.driver.version)
+    folder = FOLDER
     try:
+        version = _version(machine, snapshot)
+        if version is None:
+            return Plan(machine.name)
+        wanted = UserSpace(version)
+        folder = wanted.folder
         code, output = snapshot.command("userspace")
         state = output.strip()
         if code != 0 or state not in ("whole", "damaged", "absent"):
-            raise CouldNotLook(f"the look at {wanted.folder} ended with {code}: {state[:200]}")
+            raise CouldNotLook(f"the look at {folder} ended with {code}: {state[:200]}")
     except CouldNotLook as error:
         return Plan(machine.name, (), (_unknown("machine.driver", error),))
     if state == "whole":

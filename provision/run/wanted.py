@@ -6,8 +6,6 @@ import hashlib
 from functools import cache
 from pathlib import Path
 
-from uv import find_uv_bin
-
 from checks import pack
 from provision.driver import cache as prebuilt
 from provision.planner import Wanted
@@ -23,6 +21,9 @@ def _pyz() -> Shipped:
 
 @cache
 def _uv() -> Shipped:
+    # Only services need it: what has none runs without the package.
+    from uv import find_uv_bin
+
     return _shipped(Path(find_uv_bin()))
 
 
@@ -37,4 +38,5 @@ def wanted_for(machine: Machine) -> Wanted:
         guest.name: tuple(desired_service(guest, service) for service in guest.services)
         for guest in machine.guests
     }
-    return Wanted(services, _pyz(), _uv(), prebuilt.held())
+    uv = _uv() if any(services.values()) else None
+    return Wanted(services, _pyz(), uv, prebuilt.held())

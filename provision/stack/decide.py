@@ -84,9 +84,10 @@ def stack_plan(
     host: Snapshot,
     inside: Snapshot | None,
     pyz: Shipped,
-    uv: Shipped,
+    uv: Shipped | None,
 ) -> Plan:
-    """What the guest lacks, and why it cannot be given."""
+    """What the guest lacks, and why it cannot be given. A guest with GPUs and no service gets the gate alone. ``uv``
+    may be None where there is no service."""
     where = f"machine.guests[{machine.guests.index(guest)}]"
     name = machine.guest_host_name(guest)
     items: list[Item] = []
@@ -94,8 +95,10 @@ def stack_plan(
     try:
         if services:
             items += _base(guest, name, inside, refusals, where)
-            if inside is None or inside.digest(PYZ) != pyz.sha256:
-                items.append(Item(Step.STACK, "stack.provcheck", name, guest.name, f"put {PYZ}", pyz))
+        elif guest.gpus and inside is not None:
+            _tools(inside, ("python3",), refusals, where)
+        if (services or guest.gpus) and (inside is None or inside.digest(PYZ) != pyz.sha256):
+            items.append(Item(Step.STACK, "stack.provcheck", name, guest.name, f"put {PYZ}", pyz))
         for index, desired in enumerate(services):
             items += _engine(desired, name, inside, uv)
             items += _models(desired, name, inside, refusals, f"{where}.services[{index}]", guest)
@@ -120,16 +123,7 @@ def _base(
     item = Item(Step.STACK, "stack.base", host, guest.name, f"user kpro ({UID}) and folders", FOLDERS)
     if inside is None:
         return [item]
-    for tool in ("python3", "systemctl"):
-        if not inside.has_tool(tool):
-            refusals.append(
-                Refusal(
-                    where,
-                    f"the guest has no {tool}",
-                    "the gate and the service need it",
-                    f"install it in the guest: apt-get install {'systemd-sysv' if tool == 'systemctl' else tool}",
-                )
-            )
+    _tools(inside, ("python3", "systemctl"), refusals, where)
     code, uid = inside.command("uid-kpro")
     _, owner = inside.command(f"uid-{UID}")
     if (code == 0 and uid.strip() != str(UID)) or (owner.strip() and not owner.startswith("kpro:")):
@@ -147,7 +141,22 @@ def _base(
     return [] if complete else [item]
 
 
-def _engine(desired: DesiredService, host: str, inside: Snapshot | None, uv: Shipped) -> list[Item]:
+def _tools(inside: Snapshot, tools: Sequence[str], refusals: list[Refusal], where: str) -> None:
+    for tool in tools:
+        if not inside.has_tool(tool):
+            refusals.append(
+                Refusal(
+                    where,
+                    f"the guest has no {tool}",
+                    "the gate and the service need it",
+                    f"install it in the guest: apt-get install {'systemd-sysv' if tool == 'systemctl' else tool}",
+                )
+            )
+
+
+def _engine(desired: DesiredService, host: str, inside: Snapshot | None, uv: Shipped | None) -> list[Item]:
+    if uv is None:
+        raise ValueError(f"{desired.name} has an engine environment to build, and uv was not brought along")
     engine = desired.engine
     marker = inside.text(engine.marker) if inside is not None else None
     if marker is not None and _digest_of(marker) == engine.digest:

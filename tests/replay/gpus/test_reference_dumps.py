@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from checks.cli import main
+from checks.gpus.judge import GPU_RULES
 
 EIGHT = range(8)
 
@@ -22,11 +23,9 @@ def on(gpus: object, identity: str, status: str) -> dict[tuple[str, str], str]:
 
 
 LOST = {
-    (identity, "gpu3"): "unknown"
-    for identity in (
-        *("gpu.identity", "gpu.recovery", "gpu.ecc", "gpu.row_remap", "gpu.pcie_width"),
-        *("gpu.throttle", "gpu.temperature", "gpu.power_limit", "nvlink.state", "fabric.state"),
-    )
+    **{(rule.id, "gpu3"): "unknown" for rule in GPU_RULES if rule.id != "gpu.lost"},
+    ("pcie.p2p", "pair 0-3"): "unknown",
+    ("pcie.p2p", "pair 1-3"): "unknown",
 }
 
 # dump, expected GPUs, exit code, findings that are not green, checks that must pass on every other GPU
@@ -37,7 +36,12 @@ CASES = {
         {},
         "gpu.ecc gpu.row_remap gpu.pcie_width nvlink.state fabric.state gpu.throttle",
     ),
-    "nvml/healthy_8xa100.json": (8, 0, {}, "gpu.ecc gpu.row_remap gpu.pcie_width nvlink.state gpu.throttle"),
+    "nvml/healthy_8xa100.json": (
+        8,
+        0,
+        on(EIGHT, "gpu.gsp", "warn"),
+        "gpu.ecc gpu.row_remap gpu.pcie_width nvlink.state gpu.throttle",
+    ),
     "nvml/healthy_8xl40s.json": (8, 0, {}, "gpu.ecc gpu.row_remap gpu.pcie_width gpu.throttle"),
     "nvml/healthy_8xb200.json": (
         8,

@@ -92,10 +92,10 @@ def test_a_hanging_driver_is_abandoned_at_the_deadline(fake: Path, monkeypatch: 
     assert time.monotonic() - start < 4
 
 
-def test_what_was_read_before_the_hang_is_kept(fake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gpu_that_hangs_takes_no_other_with_it(fake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = read("hang1", monkeypatch, 1.5)
-    assert [gpu.handle and gpu.handle.code for gpu in seen.gpus] == [None, dump.TIMEOUT, dump.TIMEOUT]
-    assert seen.gpus[0].number("temp") == 30
+    assert [gpu.handle and gpu.handle.code for gpu in seen.gpus] == [None, dump.TIMEOUT, None]
+    assert [seen.gpus[0].number("temp"), seen.gpus[2].number("temp")] == [30, 32]
 
 
 def test_a_dying_driver_is_no_verdict(fake: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from checks.gpus.links import unhealthy
+from checks.gpus.fabric import unhealthy
 from checks.model import Finding, Status, verdict_of
 
 Dump = dict[str, Any]

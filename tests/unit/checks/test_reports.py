@@ -37,9 +37,9 @@ ALL = Report(
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_every_form_shows_every_finding_passes_too(form: str) -> None:
-    text = render(ALL, form)
+    text = render(ALL, form, verbose=True)
     for status in Status:
-        assert f"gpu.{status.value}" in text
+        assert f"gpu.{status.value}" in text, status
     assert text.endswith("\n")
 
 

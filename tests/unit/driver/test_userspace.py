@@ -112,8 +112,6 @@ def test_what_could_not_be_looked_at_is_never_taken_for_equal(
 @pytest.mark.parametrize(
     "change",
     [
-        {"managed": False},
-        {"driver": None},
         {"gpus": ()},
         {"userspace": "packages"},
         {"backend": "pct", "id": "105"},
@@ -122,15 +120,21 @@ def test_what_could_not_be_looked_at_is_never_taken_for_equal(
 def test_a_machine_or_guest_that_is_not_ours_to_fill_is_left_alone(
     served: Machine, change: dict[str, object]
 ) -> None:
-    if change.keys() & {"gpus", "userspace", "backend"}:
-        served = served.model_copy(update={"guests": (served.guests[0].model_copy(update=change),)})
-    else:
-        served = served.model_copy(update=change)
+    served = served.model_copy(update={"guests": (served.guests[0].model_copy(update=change),)})
     assert userspace.host_requests(served) == []
     assert host_userspace_plan(served, Seen().snapshot).items == ()
-    if "driver" not in change:
-        assert userspace.guest_requests(served, served.guests[0]) == []
-        assert guest_userspace_plan(served, served.guests[0], Seen().snapshot, Seen().snapshot).items == ()
+    assert userspace.guest_requests(served, served.guests[0]) == []
+    assert guest_userspace_plan(served, served.guests[0], Seen().snapshot, Seen().snapshot).items == ()
+
+
+def test_a_machine_whose_driver_nobody_pinned_gives_the_user_space_of_the_one_that_is_loaded(
+    served: Machine, host: Seen
+) -> None:
+    theirs = served.model_copy(update={"managed": False, "driver": None})
+    host.cmd("userspace", "absent\n")
+    assert kinds(theirs, host, None) == [f"userspace.host {VERSION} on @local", GUEST]
+    host.put("file", "/proc/driver/nvidia/version", None)
+    assert kinds(theirs, host, None) == []
 
 
 def test_the_container_mounts_the_folder_of_all_versions_read_only(served: Machine, host: Seen) -> None:
@@ -142,7 +146,9 @@ def test_the_container_mounts_the_folder_of_all_versions_read_only(served: Machi
     host.put("file", "/etc/kpro/test-host", None).put("stat", "/etc/kpro/test-host", None)
     line = f"lxc.mount.entry = {FOLDER} opt/kpro/nvidia none bind,create=dir,ro 0 0\n"
     assert line in container_plan(served, served.guests[0], host.snapshot).items[0].payload.config
-    left = served.model_copy(update={"managed": False})
+    left = served.model_copy(
+        update={"guests": (served.guests[0].model_copy(update={"userspace": "packages"}),)}
+    )
     assert line not in container_plan(left, left.guests[0], host.snapshot).items[0].payload.config
 
 
@@ -157,6 +163,31 @@ def fill(place: Overlaid, version: str = VERSION) -> None:
         '#!/bin/sh\n[ "$1" = -n ] || exit 0\ncd "$2" || exit 1\n'
         'for f in *.so.*.*; do [ ! -f "$f" ] || ln -sf "$f" "${f%%.so.*}.so.1"; done\n'
     )
+
+
+def test_user_space_is_taken_from_where_the_linker_of_the_machine_finds_it(
+    place: Overlaid, served: Machine
+) -> None:
+    fill(place)
+    place.sh(
+        "mkdir -p /usr/local/nvidia && mv /usr/lib/x86_64-linux-gnu/nvidia/current /usr/local/nvidia/somewhere && "
+        "mkdir -p /usr/local/nvidia/bin && mv /usr/bin/nvidia-smi /usr/local/nvidia/bin/"
+    )
+    with pytest.raises(ActFailed, match=rf"has no libcuda\.so\.{VERSION}"):
+        host_act(place)
+    script = place.folder / "bin/ldconfig"
+    found = "libcuda.so.1 (libc6,x86-64) => /usr/local/nvidia/somewhere/libcuda.so.1"
+    script.write_text(script.read_text().replace("|| exit 0", f"|| {{ echo '\t{found}'; exit 0; }}", 1))
+    host_act(place)
+    assert state(place, served) == "whole"
+
+
+def test_what_is_loaded_says_which_folder_is_looked_at(place: Overlaid, served: Machine) -> None:
+    """This test runs where no driver is loaded: the look ends with ``absent``, and never with another's folder."""
+    fill(place)
+    host_act(place)
+    assert state(place, served) == "whole"
+    assert state(place, served.model_copy(update={"driver": None})) == "absent"
 
 
 def host_act(place: Overlaid, version: str = VERSION) -> None:

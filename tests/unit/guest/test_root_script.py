@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from provision.guest.root import build_script, root_file
+from provision.guest.root import build_script
+from provision.guest.root_recipe import GIVEN, root_file
 from tests.unit.guest.doubles import Doubles
 
 TARGETS = """\
@@ -185,3 +186,19 @@ def test_only_root_builds(build: Build, doubles: Doubles) -> None:
     doubles.answer("id", "-u) echo 1000;;")
     done = build()
     assert (done.returncode, "by root only" in done.stderr) == (1, True)
+
+
+def test_a_root_that_was_carried_to_the_machine_is_taken_as_it_is(
+    build: Build, folder: Path, tmp_path: Path
+) -> None:
+    tar = Path(root_file("bookworm", ("a", "b"), str(folder)))
+    folder.mkdir()
+    tar.write_text("carried\n")
+    Path(f"{tar}.carried").write_text(f"{GIVEN}\n")
+    done = build()
+    assert (done.returncode, done.stdout) == (0, f"{tar}\n")
+    assert tar.read_text() == "carried\n"
+    assert not (tmp_path / "runs").exists()
+    Path(f"{tar}.carried").unlink()
+    assert build().returncode == 0
+    assert tar.read_text() == "tarball\n"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import checks
 import provision
+from checks.data import integrations
 from checks.serving import guard
 
 MOST_LINES = 300
@@ -65,6 +66,7 @@ def test_what_lies_outside_the_packages_goes_into_the_wheel(repo_root: Path) -> 
     included = toml["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
     outside = {"deploy.py", "config.py", "inventories", "templates"}
     handed_out = {f"templates/{name}": f"checks/{guard.PACKED}/{name}" for name in guard.FILES}
+    handed_out[f"templates/{integrations.FOLDER}"] = f"checks/{guard.PACKED}/{integrations.FOLDER}"
     whole = {name: target for name, target in included.items() if name not in handed_out}
     assert set(whole) == {name for name in outside if (repo_root / name).exists()}
     assert all(target.startswith("provision/_") for target in whole.values())

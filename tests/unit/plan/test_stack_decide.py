@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from provision.plan import Plan
+from provision.run import wanted
 from provision.spec import Machine
 from provision.stack.decide import Shipped, stack_plan
 from provision.stack.desired import PYZ, DesiredService, desired_service, sha256
@@ -179,3 +181,36 @@ def test_words_of_the_unit_survive_systemd(machine: Machine) -> None:
 def test_the_digest_stands_in_the_unit(desired: DesiredService) -> None:
     assert f"Environment=KPRO_DIGEST={desired.digest}" in desired.unit
     assert sha256(desired.unit) != desired.digest
+
+
+def test_a_guest_with_gpus_and_no_service_gets_the_gate_alone(
+    machine: Machine, host: Seen, inside: Seen, shipped: tuple[Shipped, Shipped]
+) -> None:
+    def plan(seen: Seen | None, gpus: tuple[str, ...] = ("42:00.0",)) -> Plan:
+        bare = machine.guests[0].model_copy(update={"services": (), "gpus": gpus})
+        its = machine.model_copy(update={"guests": (bare,)})
+        return stack_plan(its, bare, [], host.snapshot, seen.snapshot if seen else None, shipped[0], None)
+
+    assert kinds(plan(None)) == ["stack.provcheck"]
+    assert kinds(plan(None, gpus=())) == []
+    assert kinds(plan(inside)) == []
+    assert kinds(plan(inside.put("sha", PYZ, "c" * 64))) == ["stack.provcheck"]
+    assert "has no python3" in plan(inside.tools("python3", there=False)).refusals[0].seen
+
+
+def test_a_service_is_never_planned_without_the_program_that_builds_its_environment(
+    machine: Machine, desired: DesiredService, host: Seen, shipped: tuple[Shipped, Shipped]
+) -> None:
+    with pytest.raises(ValueError, match="uv was not brought along"):
+        stack_plan(machine, machine.guests[0], [desired], host.snapshot, None, shipped[0], None)
+
+
+def test_a_machine_without_a_service_is_planned_where_uv_is_not_installed(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "uv", None)
+    wanted._uv.cache_clear()
+    bare = machine.model_copy(update={"guests": (machine.guests[0].model_copy(update={"services": ()}),)})
+    assert wanted.wanted_for(bare).uv is None
+    with pytest.raises(ImportError):
+        wanted.wanted_for(machine)

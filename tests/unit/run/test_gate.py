@@ -49,6 +49,7 @@ class Stage:
         self.journal: list[dict[str, Any]] = []
         self.problems: list[Exception] = []
         self.quiet: list[str] = []
+        self.asked: list[tuple[str, ...]] = []
         self.session = SimpleNamespace(
             usage=None,
             say=self.said.append,
@@ -58,12 +59,15 @@ class Stage:
                 write=lambda event, **more: self.journal.append({"event": event, **more})
             ),
             tell_journal=lambda event, **more: self.journal.append({"event": event, **more}),
-            wanted=lambda machine: SimpleNamespace(services={"llm": (SimpleNamespace(name="demo"),)}),
+            wanted=lambda machine: SimpleNamespace(
+                services={"llm": (SimpleNamespace(name="demo", gate=("gate",)),)}
+            ),
         )
         self.host = SimpleNamespace(
             name="@guest/box/llm",
             data=SimpleNamespace(
-                machine=SimpleNamespace(name="box", host_name="box"), guest=SimpleNamespace(name="llm")
+                machine=SimpleNamespace(name="box", host_name="box"),
+                guest=SimpleNamespace(name="llm", gpus=("42:00.0",)),
             ),
             noop=self.quiet.append,
         )
@@ -75,7 +79,9 @@ class Stage:
 
     def ask(self, answer: Completed) -> bool:
         """True when the chain goes on."""
-        self._patch.setattr("provision.acts.stack.gate", lambda host, desired: answer)
+        self._patch.setattr(
+            "provision.acts.stack.gate", lambda host, command: self.asked.append(command) or answer
+        )
         commands = list(operations.gate._inner())
         return all(command.function(self.state, self.host) for command in commands)
 
@@ -175,3 +181,17 @@ def test_an_lxc_guest_of_a_virtual_test_host_believes_the_mark_and_its_bare_host
     (tmp_path / "run/systemd/container").unlink()
     (dmi / "product_name").write_text("kpro-test-host\n")
     assert testhost.marker(str(tmp_path)) == "6f1d7a52-8a3c-4b5e-9f20-0d2f8f3b1c11"
+
+
+def test_gpus_of_a_guest_without_a_service_are_gated_too(stage: Stage, provcheck: Answer) -> None:
+    stage.session.wanted = lambda machine: SimpleNamespace(services={"llm": ()})
+    assert not stage.ask(provcheck("--replay", str(RECORDS / "a6000_pair_not_started.json"), live=True))
+    assert stage.asked == [("/usr/bin/python3", "/opt/kpro/provcheck.pyz", "gpus", "--expect", "1", "--gate")]
+    assert "the gate of llm is red" in "\n".join(stage.said)
+
+
+def test_a_guest_without_service_and_gpus_has_no_gate(stage: Stage, provcheck: Answer) -> None:
+    stage.session.wanted = lambda machine: SimpleNamespace(services={"llm": ()})
+    stage.host.data.guest = SimpleNamespace(name="llm", gpus=())
+    assert stage.ask(Completed(1, b"", b"no gate may be asked"))
+    assert stage.asked == []

@@ -1,0 +1,142 @@
+"""Rules about what holds a GPU back: temperature, clock event reasons, the power limit."""
+
+from __future__ import annotations
+
+from checks.gpus.dump import Gap, Gpu
+from checks.gpus.rule import Outcome, Scene, failed, first_error, passed, unread, warned
+
+IDLE, APPLICATION, SW_POWER_CAP, HW_SLOWDOWN = 0x1, 0x2, 0x4, 0x8
+SW_THERMAL, HW_THERMAL, HW_POWER_BRAKE = 0x20, 0x40, 0x80
+"""Clock event reasons, from nvml.h (nvmlClocksEventReason*)."""
+
+_HARD = (
+    (HW_THERMAL, "HW thermal slowdown"),
+    (HW_POWER_BRAKE, "HW power brake"),
+    (HW_SLOWDOWN, "HW slowdown"),
+)
+
+
+def temperature(gpu: Gpu, scene: Scene) -> Outcome:
+    """Core against its slowdown and operating limits, memory against its own.
+
+    The margin is told and judged only where no limit is: boards of the Hopper generation give 0 or less while they
+    are well (leptonai/gpud, accelerator-nvidia-temperature).
+    """
+    older, newer = gpu.number("temp"), gpu.number("tempV")
+    core = newer if isinstance(older, Gap) and not first_error(older) else older
+    slowdown, highest = _limit(gpu, "tthr_slowdown"), _limit(gpu, "tthr_gpu_max")
+    memory, memory_limit = gpu.by_field("MEMORY_TEMP"), _limit(gpu, "tthr_mem_max")
+    fix = "check fans, airflow and dust, and the power limit; stop the load until it is cool"
+    if isinstance(core, int) and slowdown is not None and core >= slowdown:
+        return failed(f"{core} C, at or over slowdown", value=core, limit=slowdown, unit="C", fix=fix)
+    if not isinstance(memory, Gap) and memory_limit is not None and memory > memory_limit:
+        return failed(
+            f"memory at {memory} C, over its limit", value=memory, limit=memory_limit, unit="C", fix=fix
+        )
+    if isinstance(core, Gap):
+        return unread("temperature", core)
+    if highest is not None and core >= highest:
+        return warned(
+            f"{core} C, at its highest operating value", value=core, limit=highest, unit="C", fix=fix
+        )
+    error = first_error(memory, newer, *map(gpu.number, _LIMITS))
+    if error is not None:
+        return unread("a temperature or a limit of it", error)
+    limit = slowdown if slowdown is not None else highest
+    margin = gpu.number("nvmlDeviceGetMarginTemperature")
+    if limit is None and isinstance(margin, int) and margin <= 0 and not _hopper(gpu):
+        return warned(f"{core} C, {margin} C below its limit", value=margin, limit=0, unit="C", fix=fix)
+    hot = "" if isinstance(memory, Gap) else f", memory {memory} C"
+    return passed(
+        f"{core} C{hot}" + (f", slowdown at {limit} C" if limit else ""), value=core, limit=limit, unit="C"
+    )
+
+
+_LIMITS = ("tthr_slowdown", "tthr_gpu_max", "tthr_mem_max", "nvmlDeviceGetMarginTemperature")
+_HOPPER = 9
+
+
+def _hopper(gpu: Gpu) -> bool:
+    return gpu.number("nvmlDeviceGetArchitecture") == _HOPPER
+
+
+def _limit(gpu: Gpu, key: str) -> int | None:
+    value = gpu.number(key)
+    return value if not isinstance(value, Gap) and value > 0 else None
+
+
+_REASONS = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
+
+
+def reasons(gpu: Gpu) -> int | Gap:
+    """The clock event reasons, by the getter's new name or by the one of drivers before 535."""
+    given, older = map(gpu.number, _REASONS)
+    if not isinstance(given, Gap):
+        return given
+    return given if first_error(given) else older
+
+
+def throttle(gpu: Gpu, scene: Scene) -> Outcome:
+    """Why the clocks are held down. A power cap under load is normal; at idle it is not."""
+    held = reasons(gpu)
+    if isinstance(held, Gap):
+        return unread("clock event reasons", held)
+    hard = [word for bit, word in _HARD if held & bit]
+    if hard:
+        return failed(
+            f"clocks are held down by hardware: {', '.join(hard)}",
+            value=f"{held:#x}",
+            cause="overheating, or the power supply signals a brake",
+            fix="check cooling and power feeds (cables, redundancy); read the temperature finding",
+        )
+    if held & SW_THERMAL:
+        return warned(
+            "the driver lowers the clocks for heat", value=f"{held:#x}", fix="check fans and airflow"
+        )
+    if held & SW_POWER_CAP and idle(gpu):
+        fix = "compare the power limit with its default (nvidia-smi -q -d POWER)"
+        return warned("held by the power cap while idle", value=f"{held:#x}", fix=fix)
+    error = first_error(*map(gpu.number, _REASONS), gpu.struct("nvmlDeviceGetUtilizationRates"))
+    if error is not None:
+        return unread("one of the readings of what holds the clocks", error)
+    return passed("idle" if held & IDLE else "clocks not held down", value=f"{held:#x}")
+
+
+def idle(gpu: Gpu) -> bool:
+    """By the driver's own word, else by utilisation. Not known counts as not idle."""
+    held = reasons(gpu)
+    if not isinstance(held, Gap) and held & IDLE:
+        return True
+    return utilisation(gpu) == 0
+
+
+def utilisation(gpu: Gpu) -> int | None:
+    """Percent of the last second in which a kernel ran; None: not known."""
+    rates = gpu.struct("nvmlDeviceGetUtilizationRates")
+    busy = None if isinstance(rates, Gap) else rates.get("gpu")
+    return busy if isinstance(busy, int) else None
+
+
+def power_limit(gpu: Gpu, scene: Scene) -> Outcome:
+    """Is the power limit lower than the board's default?"""
+    limit = gpu.number("nvmlDeviceGetPowerManagementLimit")
+    enforced = gpu.number("nvmlDeviceGetEnforcedPowerLimit")
+    default = gpu.number("nvmlDeviceGetPowerManagementDefaultLimit")
+    if isinstance(limit, Gap):
+        return unread("power limit", limit)
+    if isinstance(default, Gap):
+        return unread("default power limit", default)
+    lowest = limit if isinstance(enforced, Gap) else min(limit, enforced)
+    watts, normal = lowest // 1000, default // 1000
+    if lowest < default:
+        return warned(
+            f"limited to {watts} W, default {normal} W: it will be slower than its siblings elsewhere",
+            value=watts,
+            limit=normal,
+            unit="W",
+            fix=f"nvidia-smi -i {gpu.index} -pl {normal}, unless the cap is meant",
+        )
+    error = first_error(enforced)
+    if error is not None:
+        return unread("the power limit in force", error)
+    return passed(f"{watts} W, default {normal} W", value=watts, limit=normal, unit="W")

@@ -1,0 +1,158 @@
+"""What the kernel log says of GPUs and NVSwitches, as events: Xid, SXid, resets, crashes. Pure.
+
+The log may come as dmesg prints it (with or without times, -T, -x), from journalctl, or as records of /dev/kmsg.
+``split`` and ``bare`` make one form of all of them; ``events`` reads that form.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from checks.bdf import Bdf
+
+_DATE = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"
+_HEADS = (
+    re.compile(r"^\d{1,4},\d+,\d+,[^;]{0,8}[^;]*;"),  # /dev/kmsg: prefix,sequence,microseconds,flags;text
+    re.compile(r"^<\d+>"),
+    re.compile(rf"^[a-z0-9]+\s*:[a-z]+\s*:\s*(?:{_DATE}\s*|\[[^\]]*\]\s*)?"),  # dmesg -x, --time-format
+    re.compile(
+        rf"^(?:[A-Z][a-z]{{2}} +\d+ \d\d:\d\d:\d\d(?:\.\d+)?|{_DATE}) \S+ kernel: ?"
+    ),  # journalctl, syslog
+    re.compile(rf"^{_DATE} "),
+    re.compile(r"^\[[ 0-9]*\.\d+\](?:\s*\[[ TC]*\d+\])?\s?"),  # seconds since boot, perhaps the caller
+    re.compile(r"^\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ 0-9]\d \d\d:\d\d:\d\d \d{4}\]\s?"),  # dmesg -T
+)
+_WRITTEN_BREAK = re.compile(r"\\(?:n|x0a)\s*(?=NVRM: )")
+_ADDRESS = r"(?:PCI:)?([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-7])?)"
+_XID = re.compile(rf"NVRM: Xid \({_ADDRESS}[^)]*\): (\d{{1,5}})\b,?\s*(.*)", re.IGNORECASE)
+_SXID = re.compile(rf"nvidia-nvswitch\d*: SXid \({_ADDRESS}[^)]*\): (\d{{1,5}})\b,?\s*(.*)", re.IGNORECASE)
+_FALLEN = re.compile(
+    r"NVRM:.*\b([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-7])?)\b.*fallen off the bus", re.I
+)
+_SWITCH = re.compile(
+    rf"detected NVSwitch (non-fatal|fatal) error (\d{{1,5}}) .*?pci bus id {_ADDRESS}(.*)", re.IGNORECASE
+)
+_PROCESS = re.compile(r"name=([^,]+?)(?:,|$)")
+_NONFATAL, _FATAL = re.compile(r"\bnon-?fatal\b", re.I), re.compile(r"\bfatal\b", re.I)
+_BOOT = re.compile(r"^Linux version \d|^-- (?:Reboot|Boot [0-9a-f]+) --$")
+_LOAD = re.compile(r"NVRM: loading NVIDIA UNIX")
+_RESET = re.compile(
+    r"\b(?:nvidia|vfio-pci|pci) ([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]): reset done\b", re.I
+)
+_NCCL = re.compile(r"segfault at .* in libnccl\.so|traps: .* in libnccl\.so")
+_PEERMEM = re.compile(r"nvidia-peermem .*invalid context", re.IGNORECASE)
+_PROBE = re.compile(r"NVRM: The NVIDIA probe routine failed")
+_SPEAKS = re.compile(
+    r"^(?:NVRM|nvidia(?:-nvswitch\d*|-nvlink|-uvm|-modeset)?): |^nvidia-peermem |^nvidia [0-9a-f:.]+: "
+)
+
+
+class What(Enum):
+    XID = "Xid"
+    SXID = "SXid"
+    FALLEN = "fallen off the bus"
+    BOOT = "boot"
+    LOAD = "driver loaded"
+    RESET = "reset"
+    NCCL = "crash in NCCL"
+    PEERMEM = "nvidia-peermem"
+    PROBE = "probe failed"
+
+
+@dataclass(frozen=True)
+class Event:
+    """``fatal``: what the text says, None when it does not. ``process`` None: not said."""
+
+    what: What
+    line: str
+    bdf: Bdf | None = None
+    number: int | None = None
+    process: str | None = None
+    fatal: bool | None = None
+
+
+def split(text: str) -> list[str]:
+    """The lines of a log, times and all. Breaks written as ``\\n`` or ``\\x0a`` are breaks again; what continues a
+    /dev/kmsg record (a leading space: SUBSYSTEM=, DEVICE=) is left out."""
+    found: list[str] = []
+    records = False
+    for raw in _WRITTEN_BREAK.sub("\n", text).splitlines():
+        line = raw.rstrip()
+        records = records or _HEADS[0].match(line) is not None
+        if line and not (records and raw.startswith(" ") and "NVRM: " not in raw):
+            found.append(line)
+    return found
+
+
+def timed(line: str) -> bool:
+    """Does the line begin with a time, a level or a host, as the first line of a message does?"""
+    return any(head.match(line) for head in _HEADS)
+
+
+def bare(line: str) -> str:
+    """One message without level, time and host."""
+    for _ in range(3):
+        for head in _HEADS:
+            shorter = head.sub("", line, count=1)
+            if shorter != line:
+                line = shorter
+                break
+        else:
+            break
+    return line
+
+
+def is_kernel_log(text: str) -> bool:
+    """Does a line speak in the driver's name, or do most lines bear the kernel's times?"""
+    found = split(text)
+    if any(_SPEAKS.match(bare(line)) for line in found):
+        return True
+    return bool(found) and 2 * sum(map(timed, found)) > len(found)
+
+
+def events(messages: Iterable[str]) -> Iterator[Event]:
+    """The events of messages as ``kernlog.read`` gives them, in order."""
+    for line in messages:
+        event = _event(line)
+        if event is not None:
+            yield event
+
+
+def _event(line: str) -> Event | None:
+    if found := _XID.search(line):
+        process = _PROCESS.search(found[3])
+        name = process[1].strip("'\" ") if process else None
+        known = name if name and name != "<unknown>" else None
+        return Event(What.XID, line, _bdf(found[1]), int(found[2]), known, _fatal(found[3]))
+    if found := _SXID.search(line):
+        return Event(What.SXID, line, _bdf(found[1]), int(found[2]), None, _fatal(found[3]))
+    if found := _SWITCH.search(line):
+        return Event(What.SXID, line, _bdf(found[3]), int(found[2]), None, found[1].lower() == "fatal")
+    if found := _FALLEN.search(line):
+        return Event(What.FALLEN, line, _bdf(found[1]))
+    if found := _RESET.search(line):
+        return Event(What.RESET, line, _bdf(found[1]))
+    plain = (
+        (_BOOT, What.BOOT),
+        (_LOAD, What.LOAD),
+        (_NCCL, What.NCCL),
+        (_PEERMEM, What.PEERMEM),
+        (_PROBE, What.PROBE),
+    )
+    return next((Event(what, line) for pattern, what in plain if pattern.search(line)), None)
+
+
+def _fatal(text: str) -> bool | None:
+    if _NONFATAL.search(text):
+        return False
+    return True if _FATAL.search(text) else None
+
+
+def _bdf(text: str) -> Bdf | None:
+    try:
+        return Bdf.parse(text)
+    except ValueError:
+        return None

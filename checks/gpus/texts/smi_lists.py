@@ -1,0 +1,40 @@
+"""``nvidia-smi -L`` and ``nvidia-smi nvlink -s``: one line per GPU, one per link."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from checks.gpus.getters import LINKS
+from checks.gpus.texts.evidence import Evidence, links
+
+_GPU = re.compile(r"^GPU (\d{1,4}): (.{1,120}?) \(UUID: (GPU-[0-9A-Za-z-]{1,60})\)\s*$")
+_LINK = re.compile(r"^\s+Link (\d{1,2}): (?:(<inactive>)|[\d.]+ GB/s)\s*$")
+_NONE_UP = re.compile(r"all links are in-?active", re.IGNORECASE)
+
+
+def recognises(text: str) -> bool:
+    return any(_GPU.match(line) for line in text.splitlines())
+
+
+def read(text: str) -> Evidence:
+    devices: dict[int, dict[str, Any]] = {}
+    states: dict[int, dict[int, int]] = {}
+    index = 0
+    for line in text.splitlines():
+        if found := _GPU.match(line):
+            index = int(found[1])
+            devices[index] = {"nvmlDeviceGetName": found[2], "nvmlDeviceGetUUID": found[3]}
+        elif link := _LINK.match(line):
+            states.setdefault(index, {})[int(link[1])] = 0 if link[2] else 1
+        elif _NONE_UP.search(line) and devices:
+            states[index] = dict.fromkeys(range(LINKS), 0)
+    for number, of_one in states.items():
+        devices.setdefault(number, {})["nvlink"] = links({n: s for n, s in of_one.items() if n < LINKS})
+    whole = set(devices) == set(range(len(devices)))
+    return Evidence(devices=devices, count=len(devices) if whole else None)
+
+
+def nothing() -> Evidence:
+    """``nvidia-smi nvlink -s`` that printed nothing: no GPU there has links."""
+    return Evidence(devices={0: {"nvlink": links({})}})

@@ -1,0 +1,80 @@
+"""``nvidia-smi -q``, whole or any excerpt of it: an outline of ``key : value`` per GPU, read by rows."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from checks.gpus.texts.evidence import Evidence, gap, number
+from checks.gpus.texts.smi_rows import assemble
+
+Path = tuple[str, ...]
+Outline = dict[Path, str]
+
+_GPU = re.compile(r"^GPU ([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])\s*$")
+_UNREACHED = re.compile(
+    r"Unable to determine the device handle for GPU\s*\d*:?\s*([0-9A-Fa-f:.]+?):? *:?\s*(GPU is lost|Unknown Error|"
+    r"GPU requires reset)",
+    re.IGNORECASE,
+)
+_PAIR = re.compile(r"^(\s*)(\S(?:[^:]|:(?! ))*?)\s*:(?: (.*))?$")
+_HEADINGS = re.compile(
+    r"^\s*(?:Fabric|Retired Pages|Remapped Rows|ECC (?:Mode|Errors)|Clocks (?:Event|Throttle) Reasons|PCI|MIG Mode|"
+    r"FB Memory Usage|BAR1 Memory Usage|Temperature|(?:GPU )?Power Readings|GPU Link Info|Max Clocks)\s*$|"
+    r"^\s*GPU Recovery Action\s*:|^=+NVSMI LOG=+",
+    re.MULTILINE,
+)
+
+
+def recognises(text: str) -> bool:
+    return _HEADINGS.search(text) is not None or _UNREACHED.search(text) is not None
+
+
+def read(text: str) -> Evidence:
+    head: Outline = {}
+    devices: dict[int, dict[str, Any]] = {}
+    blocks: list[tuple[str | None, list[str]]] = [(None, [])]
+    for line in text.splitlines():
+        found = _GPU.match(line)
+        if found:
+            blocks.append((found[1], []))
+        elif (lost := _UNREACHED.search(line)) is not None:
+            blocks.append((f"!{lost[2]}", []))
+        else:
+            blocks[-1][1].append(line)
+    first = outline(blocks[0][1])
+    if len(blocks) == 1:
+        # An excerpt without the line that names its GPU.
+        devices[0] = assemble(first, None)
+    head = first
+    for index, (bus, lines) in enumerate(blocks[1:]):
+        if bus is not None and bus.startswith("!"):
+            devices[index] = {"handle": gap(bus[1:])}
+        else:
+            devices[index] = assemble(outline(lines), bus)
+    attached = number(head.get(("Attached GPUs",), ""))
+    driver = head.get(("Driver Version",))
+    known = driver if driver and re.fullmatch(r"\d+(\.\d+)+", driver) else None
+    return Evidence(devices={i: d for i, d in devices.items() if d}, driver=known, count=attached)
+
+
+def outline(lines: list[str]) -> Outline:
+    """Every value by the headings above it: ``("ECC Mode", "Current")``. The first of two equal paths holds."""
+    stack: list[tuple[int, str]] = []
+    found: Outline = {}
+    for line in lines:
+        if not line.strip() or line.startswith("="):
+            continue
+        indent = len(line) - len(line.lstrip())
+        while stack and stack[-1][0] >= indent:
+            stack.pop()
+        pair = _PAIR.match(line.expandtabs().rstrip())
+        above = tuple(name for _, name in stack)
+        if pair is not None:
+            found.setdefault((*above, pair[2].strip()), (pair[3] or "").strip())
+            stack.append((indent, pair[2].strip()))
+        else:
+            stack.append((indent, line.strip()))
+        if len(found) > 20000:
+            break
+    return found

@@ -1,0 +1,309 @@
+"""Which line of ``nvidia-smi -q`` is which key of an NVML dump. Pure: an outline in, the keys it shows out.
+
+Names changed over driver branches, so a key has several paths; the end of a path is enough. A value that the text
+does not show makes no key; one that it shows as an error makes that error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from checks.gpus.texts.evidence import gap, number
+
+Outline = Mapping[tuple[str, ...], str]
+Value = Any
+
+_MIB = 1 << 20
+_ON = {"enabled": 1, "disabled": 0, "on": 1, "off": 0, "active": 1, "not active": 0, "yes": 1, "no": 0}
+_COMPUTE = {"default": 0, "exclusive_thread": 1, "prohibited": 2, "exclusive_process": 3}
+_VIRTUAL = {"none": 0, "pass-through": 1, "vgpu": 2, "host vgpu": 3, "host vsga": 4}
+_RECOVERY = {
+    "none": 0,
+    "gpu reset": 1, "reset": 1, "gpu reset required": 1,
+    "node reboot": 2, "reboot": 2, "node reboot required": 2,
+    "drain p2p": 3,
+    "drain and reset": 4,
+}  # fmt: skip
+_REASONS = {
+    "Idle": 0x1,
+    "Applications Clocks Setting": 0x2,
+    "SW Power Cap": 0x4,
+    "HW Slowdown": 0x8,
+    "Sync Boost": 0x10,
+    "SW Thermal Slowdown": 0x20,
+    "HW Thermal Slowdown": 0x40,
+    "HW Power Brake Slowdown": 0x80,
+    "Display Clock Setting": 0x100,
+}
+"""Clock event reasons, nvml.h."""
+_FABRIC = {"not supported": 0, "n/a": 0, "not started": 1, "in progress": 2, "completed": 3}
+_STATUS = {"success": 0, "n/a": 0, "insufficient resources": 23, "not supported": 3, "timeout": 10}
+_SUMMARY = {"healthy": 1, "unhealthy": 2, "limited capacity": 3}
+
+
+def at(outline: Outline, *path: str) -> str | None:
+    """The value whose path ends so; the shortest where several do."""
+    fits = [key for key in outline if key[-len(path) :] == path]
+    return outline[min(fits, key=len)] if fits else None
+
+
+def _one(read: Callable[[str], Value | None], *paths: tuple[str, ...]) -> Callable[[Outline], Value | None]:
+    def value(outline: Outline) -> Value | None:
+        for path in paths:
+            text = at(outline, *path)
+            if text is not None:
+                return gap(text) or read(text)
+        return None
+
+    return value
+
+
+def _all(*parts: Callable[[Outline], Value | None]) -> Callable[[Outline], Value | None]:
+    """A list of values: none when one is missing, the error when one is an error."""
+
+    def value(outline: Outline) -> Value | None:
+        values = [part(outline) for part in parts]
+        errors = [v for v in values if isinstance(v, dict)]
+        return errors[0] if errors else None if None in values else values
+
+    return value
+
+
+def _word(table: Mapping[str, int]) -> Callable[[str], int | None]:
+    return lambda text: table.get(text.strip().lower())
+
+
+def _text(text: str) -> str | None:
+    return text[:200] or None
+
+
+def _milli(text: str) -> int | None:
+    try:
+        return round(float(text.split()[0]) * 1000)
+    except (ValueError, IndexError, OverflowError):
+        return None
+
+
+def _pages(text: str) -> list[int] | None:
+    count = number(text)
+    return [0] * min(count, 4096) if count is not None and count >= 0 else None
+
+
+_on = _word(_ON)
+_plain = {
+    "nvmlDeviceGetName": _one(_text, ("Product Name",)),
+    "nvmlDeviceGetUUID": _one(_text, ("GPU UUID",)),
+    "nvmlDeviceGetVbiosVersion": _one(_text, ("VBIOS Version",)),
+    "nvmlDeviceGetInforomImageVersion": _one(_text, ("Inforom Version", "Image Version")),
+    "nvmlDeviceGetGspFirmwareVersion": _one(_text, ("GSP Firmware Version",)),
+    "nvmlDeviceGetMinorNumber": _one(number, ("Minor Number",)),
+    "nvmlDeviceGetPersistenceMode": _one(_on, ("Persistence Mode",)),
+    "nvmlDeviceGetComputeMode": _one(_word(_COMPUTE), ("Compute Mode",)),
+    "nvmlDeviceGetVirtualizationMode": _one(_word(_VIRTUAL), ("Virtualization Mode",)),
+    "nvmlDeviceGetMigMode": _all(_one(_on, ("MIG Mode", "Current")), _one(_on, ("MIG Mode", "Pending"))),
+    "nvmlDeviceGetEccMode": _all(
+        _one(_on, ("ECC Mode", "Current"), ("Ecc Mode", "Current")),
+        _one(_on, ("ECC Mode", "Pending"), ("Ecc Mode", "Pending")),
+    ),
+    "nvmlDeviceGetCurrPcieLinkGeneration": _one(number, ("PCIe Generation", "Current")),
+    "nvmlDeviceGetMaxPcieLinkGeneration": _one(number, ("PCIe Generation", "Max")),
+    "nvmlDeviceGetGpuMaxPcieLinkGeneration": _one(number, ("PCIe Generation", "Device Max")),
+    "nvmlDeviceGetCurrPcieLinkWidth": _one(number, ("Link Width", "Current")),
+    "nvmlDeviceGetMaxPcieLinkWidth": _one(number, ("Link Width", "Max")),
+    "nvmlDeviceGetPcieReplayCounter": _one(number, ("Replays Since Reset",)),
+    "nvmlDeviceGetPowerUsage": _one(
+        _milli, ("GPU Power Readings", "Average Power Draw"), ("GPU Power Readings", "Power Draw"), ("Power Draw",)
+    ),
+    "nvmlDeviceGetEnforcedPowerLimit": _one(
+        _milli, ("GPU Power Readings", "Current Power Limit"), ("Enforced Power Limit",)
+    ),
+    "nvmlDeviceGetPowerManagementLimit": _one(
+        _milli, ("GPU Power Readings", "Requested Power Limit"), ("GPU Power Readings", "Current Power Limit"),
+        ("Power Readings", "Power Limit"),
+    ),
+    "nvmlDeviceGetPowerManagementDefaultLimit": _one(
+        _milli, ("GPU Power Readings", "Default Power Limit"), ("Power Readings", "Default Power Limit")
+    ),
+    "nvmlDeviceGetClockInfo:gfx": _one(number, ("Clocks", "Graphics")),
+    "nvmlDeviceGetMaxClockInfo:gfx": _one(number, ("Max Clocks", "Graphics")),
+    "nvmlDeviceGetApplicationsClock:gfx": _one(number, ("Applications Clocks", "Graphics")),
+    "nvmlDeviceGetClockInfo:sm": _one(number, ("Clocks", "SM")),
+    "nvmlDeviceGetMaxClockInfo:sm": _one(number, ("Max Clocks", "SM")),
+    "nvmlDeviceGetRetiredPagesPendingStatus": _one(
+        _on, ("Retired Pages", "Pending Page Blacklist"), ("Retired Pages", "Pending Page Retirement"),
+        ("Retired Pages", "Pending"),
+    ),
+    "retired_sbe": _one(_pages, ("Retired Pages", "Single Bit ECC")),
+    "retired_dbe": _one(_pages, ("Retired Pages", "Double Bit ECC")),
+    "nvmlDeviceGetRemappedRows": _all(
+        _one(number, ("Remapped Rows", "Correctable Error")),
+        _one(number, ("Remapped Rows", "Uncorrectable Error")),
+        _one(_on, ("Remapped Rows", "Pending")),
+        _one(_on, ("Remapped Rows", "Remapping Failure Occurred")),
+    ),
+    "nvmlDeviceGetRepairStatus": _all(_one(_on, ("Channel Repair Pending",)), _one(_on, ("TPC Repair Pending",))),
+    "temp": _one(number, ("GPU Current Temp",)),
+}  # fmt: skip
+
+
+def assemble(outline: Outline, bus: str | None) -> dict[str, Any]:
+    """The dump of one GPU, as far as the outline shows it; ``bus`` is the address in its heading."""
+    device = {key: value for key, make in _plain.items() if (value := make(outline)) is not None}
+    address = bus or at(outline, "PCI", "Bus Id")
+    if address:
+        device["nvmlDeviceGetPciInfo"] = {"busId": address}
+    more = {
+        "nvmlDeviceGetMemoryInfo": _sizes(
+            outline, "FB Memory Usage", {"total": "Total", "free": "Free", "used": "Used"}
+        ),
+        "nvmlDeviceGetBAR1MemoryInfo": _sizes(
+            outline, "BAR1 Memory Usage", {"bar1Total": "Total", "bar1Free": "Free", "bar1Used": "Used"}
+        ),
+        "memv2": _sizes(
+            outline, "FB Memory Usage",
+            {"total": "Total", "reserved": "Reserved", "free": "Free", "used": "Used"},
+        ),
+        "nvmlDeviceGetUtilizationRates": _rates(outline),
+        "nvmlDeviceGetCurrentClocksEventReasons": _reasons(outline),
+        "fabricV": _fabric(outline),
+        "nvmlDeviceGetComputeRunningProcesses": _processes(outline),
+        "fields": _fields(outline),
+        **_errors(outline),
+        **_thresholds(outline),
+    }  # fmt: skip
+    device.update({key: value for key, value in more.items() if value is not None})
+    return device
+
+
+def _sizes(outline: Outline, heading: str, names: Mapping[str, str]) -> dict[str, Any] | None:
+    found: dict[str, Any] = {}
+    for key, name in names.items():
+        text = at(outline, heading, name)
+        if text is None:
+            return None
+        if (error := gap(text)) is not None:
+            return error
+        size = number(text)
+        if size is None:
+            return None
+        found[key] = size * _MIB
+    return found
+
+
+def _rates(outline: Outline) -> Value | None:
+    gpu = at(outline, "Utilization", "GPU") or at(outline, "Utilization", "Gpu")
+    if gpu is None:
+        return None
+    rate = number(gpu)
+    return gap(gpu) or (
+        None
+        if rate is None
+        else {"gpu": rate, "memory": number(at(outline, "Utilization", "Memory") or "") or 0}
+    )
+
+
+def _reasons(outline: Outline) -> Value | None:
+    found = {
+        key[-1]: value
+        for key, value in outline.items()
+        if any(name in ("Clocks Event Reasons", "Clocks Throttle Reasons") for name in key[:-1])
+        and key[-1] in _REASONS
+    }
+    errors = [error for value in found.values() if (error := gap(value)) is not None]
+    if not found or errors:
+        return errors[0] if errors else None
+    return sum(_REASONS[name] for name, value in found.items() if value.strip().lower() == "active")
+
+
+def _fabric(outline: Outline) -> Value | None:
+    state, status = at(outline, "Fabric", "State"), at(outline, "Fabric", "Status")
+    if state is None:
+        return None
+    found: dict[str, Any] = {"state": _FABRIC.get(state.lower(), -1), "status": 0}
+    if status is not None:
+        found["status"] = _STATUS.get(status.lower(), 999)
+    summary = at(outline, "Health", "Summary")
+    if summary is not None:
+        found["healthSummary"] = _SUMMARY.get(summary.lower(), 0)
+    found["healthMask"] = _mask(outline)
+    return found
+
+
+def _mask(outline: Outline) -> int:
+    """nvml.h: in the first four groups 1 is bad and 2 is good; in 'incorrect configuration' 1 is none."""
+    mask = 0
+    bad_words = {"true": 1, "degraded": 1, "false": 2, "full": 2}
+    names = ("Bandwidth", "Route Recovery in progress", "Route Unhealthy", "Access Timeout Recovery")
+    for shift, name in zip((0, 2, 4, 6), names):  # noqa: B905 - same length, and 3.10 without strict
+        mask |= bad_words.get((at(outline, "Health", name) or "").lower(), 0) << shift
+    wrong = (at(outline, "Health", "Incorrect Configuration") or "n/a").lower()
+    mask |= {"n/a": 0, "none": 1}.get(wrong, 2) << 8
+    assigned = (at(outline, "Health", "Partition Assigned") or "").lower()
+    return mask | {"true": 1, "false": 2}.get(assigned, 0) << 12
+
+
+def _processes(outline: Outline) -> Value | None:
+    said = at(outline, "Processes")
+    return [] if said == "None" else None
+
+
+def _fields(outline: Outline) -> dict[str, Any] | None:
+    found: dict[str, Any] = {}
+    action, memory = at(outline, "GPU Recovery Action"), at(outline, "Memory Current Temp")
+    for name, value in (
+        ("GET_GPU_RECOVERY_ACTION", action and (gap(action) or _RECOVERY.get(action.lower(), 99))),
+        ("MEMORY_TEMP", memory and (gap(memory) or number(memory))),
+    ):
+        if isinstance(value, dict):
+            found[f"NVML_FI_DEV_{name}"] = {"ret": value["err"]}
+        elif isinstance(value, int):
+            found[f"NVML_FI_DEV_{name}"] = {"ret": 0, "type": 1, "ui": value, "ull": value}
+    return found or None
+
+
+def _errors(outline: Outline) -> dict[str, Any]:
+    """Sums as NVML's total counters; the threshold flag of the SRAM."""
+    found: dict[str, Any] = {}
+    for scope, end in (("Volatile", "vol"), ("Aggregate", "agg")):
+        under = {key: value for key, value in outline.items() if scope in key[:-1] and "ECC Errors" in key}
+        bad = [
+            v
+            for k, v in under.items()
+            if "Uncorrectable" in k[-1] or ("Double Bit" in k and k[-1] == "Total")
+        ]
+        mended = [
+            v
+            for k, v in under.items()
+            if k[-1].endswith(" Correctable") or ("Single Bit" in k and k[-1] == "Total")
+        ]
+        for name, values in (("unc", bad), ("cor", mended)):
+            counts = [n for value in values if (n := number(value)) is not None]
+            if values:
+                found[f"ecc_{name}_{end}"] = sum(counts) if counts else gap(values[0])
+    over = at(outline, "SRAM Threshold Exceeded")
+    if over is not None and _on(over) is not None:
+        found["sram_ecc"] = {"bThresholdExceeded": _on(over)}
+    return found
+
+
+def _thresholds(outline: Outline) -> dict[str, Any]:
+    """Absolute limits, or newer drivers' distances to one: limit = temperature + its margin - the limit's margin."""
+    names = {
+        "tthr_shutdown": "GPU Shutdown",
+        "tthr_slowdown": "GPU Slowdown",
+        "tthr_gpu_max": "GPU Max Operating",
+    }
+    now, margin = number(at(outline, "GPU Current Temp") or ""), number(at(outline, "GPU T.Limit Temp") or "")
+    found: dict[str, Any] = {}
+    for key, name in names.items():
+        plain, far = (
+            number(at(outline, f"{name} Temp") or ""),
+            number(at(outline, f"{name} T.Limit Temp") or ""),
+        )
+        if plain is not None:
+            found[key] = plain
+        elif None not in (far, now, margin):
+            found[key] = (now or 0) + (margin or 0) - (far or 0)
+    memory = number(at(outline, "Memory Max Operating Temp") or "")
+    return found if memory is None else {**found, "tthr_mem_max": memory}
