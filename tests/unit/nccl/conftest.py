@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,8 +50,16 @@ class Rig:
     folders: tuple[Path, ...]
 
     def environment(self, **variables: str) -> dict[str, str]:
-        own = {name: value for name, value in os.environ.items() if not name.startswith(("NCCL", "CUDA", "SLURM"))}
-        own |= {"PYTHONPATH": str(self.root), "TMPDIR": str(self.scratch)}
+        own = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("NCCL", "CUDA", "SLURM"))
+        }
+        own |= {
+            "PYTHONPATH": str(self.root),
+            "TMPDIR": str(self.scratch),
+            "KPRO_DOUBLE_TAG": tag(self.scratch),
+        }
         return {**own, "LD_LIBRARY_PATH": ":".join(map(str, self.folders)), **variables}
 
     def argv(self, *args: str) -> list[str]:
@@ -90,19 +99,19 @@ def rig(repo_root: Path, tmp_path: Path, doubles: tuple[Path, ...]) -> Iterator[
     """Whatever a test does, no process of its own is left, and no shared memory that it made."""
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    before = {entry.name for entry in os.scandir("/dev/shm") if entry.name.startswith("nccl-")}
     yield Rig(repo_root, scratch, doubles[0], doubles[1:])
     end = time.monotonic() + 3
     while probes(scratch) and time.monotonic() < end:
         time.sleep(0.05)
     assert probes(scratch) == [], "a child outlived its run"
     assert list(scratch.glob("provcheck-nccl-*")) == []
-    own = [
-        entry.name
-        for entry in os.scandir("/dev/shm")
-        if entry.name.startswith("nccl-") and entry.name not in before and entry.name.endswith(scratch.parent.name[-6:])
-    ]
-    assert own == []
+    assert rig_segments(scratch) == [], "shared memory outlived its run"
 
 
-Runner = Callable[..., Said]
+def rig_segments(scratch: Path) -> list[str]:
+    """NCCL's files in /dev/shm that the doubles of this rig made."""
+    return [entry.name for entry in os.scandir("/dev/shm") if entry.name.startswith(f"nccl-{tag(scratch)}-")]
+
+
+def tag(scratch: Path) -> str:
+    return hashlib.sha256(str(scratch).encode()).hexdigest()[:16]
