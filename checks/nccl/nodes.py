@@ -1,7 +1,7 @@
 """A measurement over many nodes: one command per node, which meet at node 0 and do the same steps together.
 
-Steps: with ``pairwise`` first pairs of nodes, each node with both its neighbours, so that a node that is bad with both is
-told from its neighbours; then all nodes in one communicator.
+Steps: with ``pairwise`` first pairs of nodes, each node with both its neighbours, so that a node that is bad with
+both is told from them; then all nodes in one communicator.
 """
 
 from __future__ import annotations

@@ -205,6 +205,13 @@ API int ncclCommGetAsyncError(Comm *comm, int *state)
     return SUCCESS;
 }
 
+API int ncclCommCuDevice(Comm *comm, int *device)
+{
+    (void)comm;
+    *device = atoi(setting("device", "-1"));
+    return SUCCESS;
+}
+
 API int ncclCommAbort(Comm *comm)
 {
     (void)comm;
