@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from checks.gpus.dump import Gap, Gpu
-from checks.gpus.rule import Outcome, Scene, first_error, passed, skipped, unread, warned
+from checks.gpus.rule import Outcome, Scene, first_error, not_absent, passed, skipped, unread, warned
 
 _CPUS, _NODE = "nvmlDeviceGetCpuAffinity", "nvmlDeviceGetNumaNodeId"
 WORD = 64
@@ -31,6 +31,9 @@ def numa(gpu: Gpu, scene: Scene) -> Outcome | None:
     where = "" if isinstance(node, Gap) else f"NUMA node {node}, "
     if isinstance(cpus, Gap):
         if isinstance(node, Gap):
+            gap = not_absent(cpus, node)
+            if gap is not None:
+                return unread("CPU affinity", gap)
             return skipped("this driver does not say which CPUs are near it")
         return passed(f"NUMA node {node}", value=node)
     if not cpus:

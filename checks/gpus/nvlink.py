@@ -6,7 +6,18 @@ from checks.data.boards import board_of
 from checks.gpus.dump import Gap, Gpu
 from checks.gpus.getters import LINKS
 from checks.gpus.growth import before, grown
-from checks.gpus.rule import Outcome, Scene, failed, first_error, passed, skipped, unknown, unread, warned
+from checks.gpus.rule import (
+    Outcome,
+    Scene,
+    failed,
+    first_error,
+    not_absent,
+    passed,
+    skipped,
+    unknown,
+    unread,
+    warned,
+)
 
 _RETRAIN = "read 'nvidia-smi nvlink -e' and SXid lines in the log; reset all GPUs together; call service"
 
@@ -80,7 +91,7 @@ def symmetry(gpu: Gpu, scene: Scene) -> Outcome | None:
     siblings = [one for one in scene.siblings(gpu) if one.handle is None and one.lost() is None]
     if not siblings:
         return skipped("no other GPU of this name to compare its links with")
-    error = first_error(*gpu.links())
+    error = not_absent(*gpu.links())
     if error is not None:
         return unread("NVLink states", error)
     own, most = len(active(gpu)), max(len(active(one)) for one in siblings)
@@ -165,7 +176,8 @@ def errors(gpu: Gpu, scene: Scene) -> Outcome | None:
     if error is not None:
         return unread("NVLink error counters", error)
     if all(isinstance(total, Gap) for total in totals.values()):
-        return skipped("no NVLink error counters here")
+        gap = not_absent(*totals.values())
+        return unread("NVLink error counters", gap) if gap else skipped("no NVLink error counters here")
     said = ", ".join(f"{n} {_COUNTERS[kind]}" for kind, n in totals.items() if isinstance(n, int))
     told = (
         "none more than in the earlier record" if before(gpu, scene) else "repaired ones alone are no finding"

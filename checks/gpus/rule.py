@@ -121,6 +121,11 @@ def first_error(*values: object) -> Gap | None:
     return next((v for v in values if isinstance(v, Gap) and not v.absent and v != NOT_READ), None)
 
 
+def not_absent(*values: object) -> Gap | None:
+    """The first of them that no missing feature explains; like first_error, and what was not read counts too."""
+    return next((v for v in values if isinstance(v, Gap) and not v.absent), None)
+
+
 def unread(what: str, gap: Gap, *, must_exist: bool = False) -> Outcome:
     """A value that is not there: a skip where the hardware cannot have it, else unknown.
 
