@@ -119,6 +119,15 @@ GPU_MORE: dict[str, Entry] = {
         "Look from the host with nvidia-smi; when there is no process there either, reset the GPU.",
         "nvmlDeviceGetComputeRunningProcesses; NVIDIA/nvidia-docker#179 and #1483",
     ),
+    "gpu.growth": Entry(
+        "The earlier record is this GPU's",
+        "Remapped rows, retired pages, errors of a GPU's life, PCIe replays and NVLink errors say most by how they "
+        "grow. The earlier record (--since) counts only where it holds a GPU of the same UUID; a counter that went "
+        "back was cleared by a reboot or reset and is no growth. What grew is told by the check it belongs to.",
+        "unknown gpu0 gpu.growth the earlier record does not hold this GPU: nothing can be said of what grew",
+        "Give --since a record of this machine.",
+        "a board with 11 remapped rows had 12 after a reboot and served wrong answers in between",
+    ),
     "nvlink.symmetry": Entry(
         "Siblings have as many active NVLinks",
         "One GPU with fewer links slows every job that spans them. No link on any GPU is a machine without bridges "
