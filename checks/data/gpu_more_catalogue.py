@@ -149,7 +149,7 @@ GPU_MORE: dict[str, Entry] = {
         "Without it copies go through host memory. With NVLinks up and peer-to-peer off something is wrong. 'OK' is "
         "the driver's word and no proof: copies arrive damaged or never on machines where it says OK, therefore "
         "'provcheck nccl' tries the data path.",
-        "fail pair 0-1 pcie.p2p NVLinks join them and peer-to-peer is disabled by a driver option",
+        "fail pair 0-1 pcie.p2p NVLinks join them, and no peer-to-peer: disabled by a driver option",
         "Read fabric.state, NVreg_ options in /etc/modprobe.d, pcie.acs and node.iommu.",
         "nvmlDeviceGetP2PStatus; NVIDIA/nccl#2329; NVIDIA/open-gpu-kernel-modules#1257",
     ),
