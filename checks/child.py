@@ -47,12 +47,14 @@ def run(
     stdin: bytes = b"",
     *,
     detached: bool = True,
+    grace: float = 0.0,
     env: Mapping[str, str] | None = None,
 ) -> Ended:
     """Runs ``argv`` for at most ``deadline`` seconds and returns what it printed until then.
 
     ``detached`` gives it a session of its own: it is killed with its children, and cannot ask on the
-    terminal. Output beyond 16 MiB ends the child as well. Raises OSError when it cannot be started.
+    terminal. A child with children in sessions of their own is given ``grace`` seconds after a SIGINT, to take them
+    along. Output beyond 16 MiB ends the child as well. Raises OSError when it cannot be started.
     """
     end = time.monotonic() + deadline
     process = subprocess.Popen(
@@ -72,7 +74,7 @@ def run(
     except subprocess.TimeoutExpired:
         return Ended(out, _text(err), None, timed_out=True)
     finally:
-        abandon(process, detached=detached)
+        abandon(process, detached=detached, grace=grace)
 
 
 def start(argv: Sequence[str], env: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
@@ -122,8 +124,12 @@ def _pump(process: subprocess.Popen[bytes], stdin: bytes, end: float) -> tuple[b
     return bytes(out), bytes(err), False
 
 
-def abandon(process: subprocess.Popen[bytes], *, detached: bool = True) -> None:
+def abandon(process: subprocess.Popen[bytes], *, detached: bool = True, grace: float = 0.0) -> None:
     """Kills a child (``detached``: its session) and closes its pipes; gives up on one that does not die."""
+    if grace and process.poll() is None:
+        with suppress(ProcessLookupError, PermissionError, subprocess.TimeoutExpired):
+            process.send_signal(signal.SIGINT)
+            process.wait(timeout=grace)
     if process.poll() is None:
         with suppress(ProcessLookupError, PermissionError):
             if detached:

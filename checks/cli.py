@@ -26,7 +26,12 @@ class Row(NamedTuple):
 
 COMMANDS: dict[str, Row] = {
     "gpus": Row("checks.gpus.command:gpus", "Are all GPUs there and healthy? Passive: reads only."),
-    "nccl": Row("checks.nccl.command:nccl", "Do peer copies and collectives work, and how fast? Without PyTorch."),
+    "load": Row(
+        "checks.load.command:load", "Do the GPUs work? Puts them to work for seconds, checks results."
+    ),
+    "nccl": Row(
+        "checks.nccl.command:nccl", "Do peer copies and collectives work, and how fast? Without PyTorch."
+    ),
     "drafter": Row(
         "checks.drafter.command:command",
         "Does a draft model's config fit its target and this engine version?",
@@ -37,9 +42,16 @@ COMMANDS: dict[str, Row] = {
         "checks.serving.serve_command:serve", "Is a served model generating as it should? Names the cause."
     ),
     "compare": Row("checks.serving.compare_command:compare", "Two services: what differs in effect, ranked."),
+    "all": Row("checks.whole:everything", "gpus, load, nccl and a served model as one report."),
     "explain": Row("checks.explain:explain", "What a finding means, why it matters and how to mend it."),
+    "bundle": Row(
+        "checks.bundle.command:bundle", "Evidence and logs in one file to hand on, without secrets."
+    ),
     "integrate": Row(
         "checks.integrate:integrate", "Files for systemd, Slurm, node_exporter, Kubernetes, NPD."
+    ),
+    "completion": Row(
+        "checks.completion:completion", "Lets bash, zsh or fish complete commands and finding ids."
     ),
     "_observe": Row("checks.serving.serve_command:observe", "The record of a service, printed.", hidden=True),
     "_generate": Row(

@@ -3,49 +3,64 @@
 from __future__ import annotations
 
 import json
-import textwrap
 
 import click
+from click.shell_completion import CompletionItem
 
+from checks import pages
 from checks.data.catalogue import CATALOGUE, Entry
+from checks.data.thresholds import THRESHOLDS
 from checks.errors import BadInput
 
+_EPILOG = """\b
+Examples:
+  provcheck explain gpu.row_remap
+  provcheck explain --list
+  provcheck explain --markdown findings
+"""
 
-@click.command(epilog="\b\nExamples:\n  provcheck explain gpu.row_remap\n  provcheck explain --list")
-@click.argument("identity", metavar="[ID]", required=False)
-@click.option("--list", "as_list", is_flag=True, help="All ids with their titles.")
+
+def _ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    return [
+        CompletionItem(name, help=entry.title)
+        for name, entry in sorted(CATALOGUE.items())
+        if name.startswith(incomplete)
+    ]
+
+
+@click.command(epilog=_EPILOG)
+@click.argument("identity", metavar="[ID]", required=False, shell_complete=_ids)
+@click.option("--list", "as_list", is_flag=True, help="All ids with their titles, by area.")
+@click.option(
+    "--markdown",
+    type=click.Choice(list(pages.DOCUMENTS)),
+    help="A page of the documentation: all findings, or what is checked and which finding says so.",
+)
 @click.option("--json", "as_json", is_flag=True, help="For a program.")
-def explain(identity: str | None, as_list: bool, as_json: bool) -> int:
-    """What a finding means, why it matters, an example, and how to mend it."""
-    if as_list == (identity is not None):
+def explain(identity: str | None, as_list: bool, markdown: str | None, as_json: bool) -> int:
+    """What a finding means, why it matters, an example, how to mend it, and where the rule comes from."""
+    if [as_list, markdown is not None, identity is not None].count(True) != 1:
         raise BadInput("give one finding id like gpu.row_remap, or --list for all of them")
-    if as_list:
+    if markdown is not None:
+        if as_json:
+            raise BadInput("--markdown is for a reader, --json for a program; give one")
+        click.echo(pages.DOCUMENTS[markdown](), nl=False)
+    elif as_list:
         rows = {name: CATALOGUE[name] for name in sorted(CATALOGUE)}
-        width = max(map(len, rows))
-        text = "\n".join(f"{name:<{width}}  {entry.title}" for name, entry in rows.items())
-        click.echo(_json(rows) if as_json else text)
-        return 0
-    assert identity is not None
+        click.echo(_json(rows) if as_json else pages.listing())
+    else:
+        assert identity is not None
+        _one(identity, as_json)
+    return 0
+
+
+def _one(identity: str, as_json: bool) -> None:
     if identity not in CATALOGUE:
         raise BadInput(
             f"no finding is called {identity[:60]!r}{_near(identity)}; 'provcheck explain --list' has all"
         )
-    click.echo(_json({identity: CATALOGUE[identity]}) if as_json else page(identity, CATALOGUE[identity]))
-    return 0
-
-
-def page(identity: str, entry: Entry) -> str:
-    """The page of one finding as plain text, 90 columns."""
-    parts = [f"{identity}: {entry.title}"]
-    sections = (
-        ("Why it matters", entry.why),
-        ("Example", entry.example),
-        ("How to mend it", entry.fix),
-        ("Source", entry.source),
-    )
-    for heading, text in sections:
-        parts.append(f"\n{heading}\n{textwrap.fill(text, 90, initial_indent='  ', subsequent_indent='  ')}")
-    return "\n".join(parts)
+    entry = CATALOGUE[identity]
+    click.echo(_json({identity: entry}) if as_json else pages.page(identity, entry))
 
 
 def _near(identity: str) -> str:
@@ -56,4 +71,7 @@ def _near(identity: str) -> str:
 
 
 def _json(rows: dict[str, Entry]) -> str:
-    return json.dumps({name: entry._asdict() for name, entry in rows.items()}, indent=2)
+    return json.dumps(
+        {name: {**entry._asdict(), "thresholds": THRESHOLDS.get(name)} for name, entry in rows.items()},
+        indent=2,
+    )

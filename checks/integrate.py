@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
+from click.shell_completion import CompletionItem
 
 from checks.data.integrations import FOLDER, INTEGRATIONS
 from checks.errors import BadInput
@@ -18,8 +19,16 @@ Examples:
 """
 
 
+def _names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    return [
+        CompletionItem(name, help=row.title)
+        for name, row in INTEGRATIONS.items()
+        if name.startswith(incomplete)
+    ]
+
+
 @click.command(epilog=_EPILOG)
-@click.argument("name", metavar="[NAME]", required=False)
+@click.argument("name", metavar="[NAME]", required=False, shell_complete=_names)
 @click.option("--list", "as_list", is_flag=True, help="All names, what each does, and where it goes.")
 @click.option(
     "--output",

@@ -29,24 +29,13 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 PACKAGES = {
     "click": "click",
-    "rich": "rich",
-    "markdown_it": "markdown-it-py",
-    "mdurl": "mdurl",
     "packaging": "packaging",
-    "pygments": "pygments",
     "prometheus_client": "prometheus-client",
     "pynvml": "nvidia-ml-py",
-    "typing_extensions": "typing-extensions",
 }
-"""Import name -> distribution. All pure Python; rich needs markdown-it-py, mdurl and pygments."""
+"""Import name -> distribution. All pure Python, and none of them needs another."""
 
-_LEFT_OUT = re.compile(
-    r"(^|/)__pycache__/|\.(pyc|pyi|typed|so)$"
-    # rich asks pygments for a lexer by name only when it highlights code: these are the ones provcheck shows
-    r"|^pygments/lexers/(?!__init__|_mapping|special|python|data|bash|shell|configs|_builtins|[a-z_]*\.json)"
-    r"|^pygments/formatters/(?!__init__|_mapping|terminal)|^pygments/(sphinxext|cmdline)\.py$"
-    r"|^prometheus_client/(bridge|twisted|django)/"
-)
+_LEFT_OUT = re.compile(r"(^|/)__pycache__/|\.(pyc|pyi|typed|so)$|^prometheus_client/(bridge|twisted|django)/")
 
 
 def build(dest: Path) -> str:

@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import base64
 import shlex
+import sys
+from collections.abc import Sequence
 
 from checks import child, pack
 from checks.errors import BadInput, Unreachable
+from checks.model import EXIT_FAIL, EXIT_PASS, EXIT_UNKNOWN, Finding, Report, Status
 from checks.record import Record, parse
+from checks.report import read
 
 _NO_PYTHON, _OLD_PYTHON, _SSH_FAILED = 127, 76, 255
 
@@ -39,6 +43,49 @@ SLACK = 120.0
 
 def call(host: str, args: list[str], deadline: float) -> bytes:
     """What ``provcheck ARGS`` prints on ``host``. Raises Unreachable when it could not be run there."""
+    ended = _run(host, args, deadline)
+    if ended.code != 0:
+        raise Unreachable(
+            f"provcheck did not run on {host}: {_last_words(ended)}",
+            fix="it needs python3 3.10 or later on Linux",
+        )
+    return ended.stdout
+
+
+def report(host: str, args: Sequence[str], deadline: float) -> Report:
+    """The report of ``provcheck ARGS`` run on ``host``. Raises Unreachable when there is none to be had.
+
+    ``args`` are a command and its options, without ``--json`` and ``--host``.
+    """
+    ended = _run(host, [*args, "--json", "--exit-style", "provcheck"], deadline)
+    if ended.code not in (EXIT_PASS, EXIT_FAIL, EXIT_UNKNOWN) or not ended.stdout.strip():
+        raise Unreachable(
+            f"provcheck {args[0]} did not run on {host}: {_last_words(ended)}",
+            fix="it needs python3 3.10 or later on Linux, and what the message says",
+        )
+    try:
+        return read.parse(ended.stdout, host)
+    except BadInput as error:
+        cause = "a login script there may print to the standard output"
+        raise Unreachable(f"{host} sent no report: {error}", cause=cause) from None
+
+
+def asked(host: str, args: Sequence[str], deadline: float) -> Report:
+    """As ``report``; a machine that gave none is a report too, with the one finding that says so.
+
+    Says on the standard error what is waited for, since a test under load takes its time.
+    """
+    print(f"provcheck: {args[0]} runs on {host}, for at most {deadline:g} s", file=sys.stderr)  # noqa: T201
+    try:
+        return report(host, args, deadline)
+    except Unreachable as error:
+        finding = Finding(
+            "node.reachable", Status.UNKNOWN, "host", str(error), cause=error.cause, fix=error.fix
+        )
+        return Report(args[0], (finding,), facts={"host": host})
+
+
+def _run(host: str, args: Sequence[str], deadline: float) -> child.Ended:
     if not host or host.startswith("-"):
         raise BadInput(f"--host {host!r} is no host name")
     program = pack.contents()
@@ -52,16 +99,16 @@ def call(host: str, args: list[str], deadline: float) -> bytes:
         raise Unreachable(
             f"{host} gave no answer within {deadline + SLACK:g} s", fix=f"try 'ssh {host} true' by hand"
         )
-    said = " / ".join(ended.stderr.splitlines()[-3:]) or f"exit code {ended.code}"
+    said = _last_words(ended)
     if ended.code == _SSH_FAILED:
         raise Unreachable(f"ssh could not reach {host}: {said}", fix=f"mend what 'ssh {host} true' says")
     if ended.code == _NO_PYTHON:
         raise Unreachable(f"{host} has no python3: {said}", fix="install python3 (3.10 or later) there")
-    if ended.code != 0:
-        raise Unreachable(
-            f"provcheck did not run on {host}: {said}", fix="it needs python3 3.10 or later on Linux"
-        )
-    return ended.stdout
+    return ended
+
+
+def _last_words(ended: child.Ended) -> str:
+    return " / ".join(ended.stderr.splitlines()[-3:]) or f"exit code {ended.code}"
 
 
 def record(host: str, deadline: float) -> Record:

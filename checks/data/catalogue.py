@@ -11,6 +11,7 @@ from checks.data.gpus_catalogue import GPUS
 from checks.data.load_catalogue import LOAD
 from checks.data.nccl_catalogue import NCCL
 from checks.data.node_catalogue import NODE
+from checks.data.readers_catalogue import READERS
 from checks.data.serve_catalogue import SERVE
 
 __all__ = ["CATALOGUE", "Entry"]
@@ -284,4 +285,5 @@ CATALOGUE: dict[str, Entry] = {
     **NCCL,
     **FLAGS,
     **SERVE,
+    **READERS,
 }

@@ -96,7 +96,9 @@ def dump(head: dict[str, Any], work: Work, reason: dict[str, Any]) -> dict[str, 
     ]
     whole = {**head, "devices": devices}
     if work.count:
-        whole[P2P] = [*work.rows.values(), *_missing_pairs(work, gaps)]
+        whole[P2P] = sorted(
+            [*work.rows.values(), *_missing_pairs(work, gaps)], key=lambda row: (row["a"], row["b"])
+        )
     return whole
 
 

@@ -1,6 +1,6 @@
 """The child that loads the libraries (``_probe nccl-look``) and says what they say; no GPU is used yet.
 
-    {"nccl": {...}}   {"runtime": {...}}   {"driver": {...}}   {"gpu": {...}} each   {"access": [[0, 1], ...]}
+{"nccl": {...}}   {"runtime": {...}}   {"driver": {...}}   {"gpu": {...}} each   {"access": [[0, 1], ...]}
 """
 
 from __future__ import annotations
@@ -26,8 +26,16 @@ def main() -> int:
         say(driver={"version": cuda.version, "count": count})
         for ordinal in range(count):
             gpu = cuda.device(ordinal)
-            say(gpu={"ordinal": ordinal, "name": gpu.name, "uuid": gpu.uuid, "bdf": gpu.bdf,
-                     "memory": gpu.memory, "capability": list(gpu.capability)})  # fmt: skip
+            say(
+                gpu={
+                    "ordinal": ordinal,
+                    "name": gpu.name,
+                    "uuid": gpu.uuid,
+                    "bdf": gpu.bdf,
+                    "memory": gpu.memory,
+                    "capability": list(gpu.capability),
+                }
+            )
         pairs = [(a, b) for a in range(count) for b in range(count) if a != b]
         say(access=[pair for pair in pairs if cuda.can_access(*pair)])
     except CudaMissing as error:

@@ -6,12 +6,14 @@ import json
 
 from checks.model import Report
 from checks.report import Look
+from checks.report.jsondoc import finite
 
 
 def render(report: Report, look: Look) -> str:
-    whole = report.as_dict()
+    whole = finite(report.as_dict())
     findings = whole.pop("findings")
     head = {key: whole[key] for key in ("schema", "command", "evidence")}
     return "".join(
-        json.dumps(line) + "\n" for line in [*({**head, **finding} for finding in findings), whole]
+        json.dumps(line, allow_nan=False) + "\n"
+        for line in [*({**head, **finding} for finding in findings), whole]
     )

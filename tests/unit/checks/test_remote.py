@@ -105,3 +105,36 @@ def test_arguments_reach_the_other_side_unchanged(ssh: Callable[[str], Path]) ->
         remote.call("box", ["_probe", "a 'b' $HOME; touch x"], 5.0)
     assert "$HOME; touch x" in str(caught.value)
     assert json.dumps(str(caught.value))
+
+
+def test_the_report_of_another_machine_is_as_good_as_ours(
+    ssh: Callable[[str], Path], provcheck: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    ssh(HERE)
+    there = remote.report("box", ["gpus", "--expect", "0"], 30.0)
+    assert (there.command, there.verdict.value) == ("gpus", "pass")
+    failing = remote.report("box", ["gpus", "--expect", "9"], 30.0)
+    assert failing.verdict.value in ("fail", "unknown"), "exit 1 and 3 are reports too"
+    said = provcheck("all", "--host", "box", "--expect", 0, "--json")
+    assert (said.code, said.report["command"]) == (0, "all")
+    assert "all runs on box" in said.err
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("exit 255", "could not reach"),
+        ("cat >/dev/null; echo Welcome; exit 0", "sent no report"),
+        ('cat >/dev/null; echo \'{"schema": "provcheck/1"}\'; exit 1', "sent no report"),
+        ("cat >/dev/null; echo 'provcheck: No such command' >&2; exit 2", "No such command"),
+        ("cat >/dev/null; exit 0", "did not run"),
+        ("cat >/dev/null; yes '[' | head -c 9000000", "sent no report"),
+    ],
+)
+def test_a_machine_without_a_report_is_unknown_and_exit_3(
+    script: str, said: str, ssh: Callable[[str], Path], provcheck: Callable[..., Any]
+) -> None:
+    ssh(script)
+    answer = provcheck("all", "--host", "box", "--json")
+    assert (answer.code, answer.status("node.reachable", "host")) == (3, "unknown")
+    assert said in answer.report["findings"][0]["message"]

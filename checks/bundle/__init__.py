@@ -1,0 +1,1 @@
+"""What a colleague needs to see a fault from afar, in one file, without secrets."""

@@ -1,0 +1,205 @@
+"""A measurement on this host: look, copy between pairs, all-reduce, and again without P2P or SHM on a hang."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from checks import child
+from checks.errors import BadInput
+from checks.gpus import dump
+from checks.gpus.dump import Gap
+from checks.nccl import crew, environment, library, pairs
+from checks.nccl.crew import Deadlines
+from checks.nccl.environment import Service
+from checks.nccl.rules_ranks import WITHOUT_P2P, WITHOUT_SHM
+
+SUMS = (8, 1 << 20, 8 << 20)
+"""Bytes of the all-reduces before the greatest: each takes another of NCCL's ways (LL, LL128, Simple)."""
+BUSY_BYTES = 2 << 30
+SEES_S = 30.0
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What the caller asks for. ``size`` in bytes; ``gpus`` CUDA ordinals, None for all."""
+
+    size: int = 1 << 30
+    gpus: tuple[int, ...] | None = None
+    library: Path | None = None
+    env: Path | None = None
+    service: Service | None = None
+    force: bool = False
+    deadlines: Deadlines = field(default_factory=Deadlines)
+
+
+@dataclass(frozen=True)
+class Node:
+    """This host's part in a run over many: ranks ``first`` .. of ``nranks``, and how the id is exchanged."""
+
+    nranks: int
+    first: int
+    exchange: Callable[[str | None], str]
+
+
+@dataclass
+class Bench:
+    """What is known before any GPU is used; ``data`` is what becomes the record."""
+
+    library: str
+    variables: dict[str, str]
+    data: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def gpus(self) -> list[int]:
+        return list(self.data["gpus"])
+
+
+def look(wish: Wish, nvml: Mapping[str, Any] | None, own: Mapping[str, str] | None = None) -> Bench:
+    """Finds the libraries and GPUs. Raises BadInput when what the caller named is not there."""
+    service = wish.service
+    variables = environment.ranks(os.environ if own is None else own, service, {})
+    variables.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
+    mapped, cudart = _loaded(service)
+    found = library.candidates(
+        library=wish.library,
+        env=wish.env,
+        variables=variables,
+        mapped=mapped,
+        command=service.program if service else None,
+    )[0]
+    runtimes = library.runtimes(found.home, cudart if found.path in mapped else ())
+    seen = _ask(found.path, runtimes, variables)
+    ordinals = [gpu["ordinal"] for gpu in seen["gpus"]]
+    gpus = ordinals if wish.gpus is None else list(wish.gpus)
+    if ordinals and (unknown := [gpu for gpu in gpus if gpu not in ordinals]):
+        raise BadInput(
+            f"--gpus: there is no GPU {', '.join(map(str, unknown))}; there are "
+            f"{', '.join(map(str, ordinals))}"
+        )
+    source: dict[str, Any] = {"how": found.how, "asked": found.path}
+    source["home"] = str(found.home) if found.home else None
+    if service is not None:
+        source |= {"service": service.name, "unread": list(service.unread)}
+    data: dict[str, Any] = {
+        "look": seen,
+        "gpus": gpus if ordinals else [],
+        "size": wish.size,
+        "source": source,
+    }
+    data |= {"environment": variables, "runs": [], "shm_bytes": _shm_bytes()}
+    data["busy"] = [] if wish.force else busy(nvml, [g for g in seen["gpus"] if g["ordinal"] in gpus])
+    return Bench(found.path, variables, data)
+
+
+def usable(bench: Bench) -> bool:
+    """Whether there is a library, a GPU, and nobody else on it."""
+    told = bench.data["look"].get("nccl") or {}
+    return bool(bench.gpus) and not bench.data["busy"] and isinstance(told.get("version"), int)
+
+
+def copy(bench: Bench, wish: Wish) -> None:
+    """Adds ``pairs`` to the data: every ordered pair of this host's GPUs."""
+    environ = {**os.environ, **bench.variables}
+    many = len(bench.gpus) > 1
+    bench.data["pairs"] = pairs.copy_all(bench.gpus, wish.deadlines.size, environ) if many else []
+
+
+def measure(bench: Bench, wish: Wish) -> None:
+    """Adds ``runs`` to the data."""
+    run(bench, wish, "as found", {})
+    if len(bench.gpus) < 2 or _came_through(bench):
+        return
+    for name, extra in (("without P2P", WITHOUT_P2P), ("without P2P and SHM", WITHOUT_SHM)):
+        run(bench, wish, name, extra)
+        if _came_through(bench):
+            return
+
+
+def run(bench: Bench, wish: Wish, name: str, extra: Mapping[str, str], node: Node | None = None) -> None:
+    """One communicator over the GPUs of this host, or over those of all nodes."""
+    sizes = sorted({size for size in SUMS if size < wish.size} | {wish.size})
+    with tempfile.TemporaryDirectory(prefix="provcheck-nccl-") as folder:
+        order = crew.Order(
+            library=bench.library,
+            gpus=bench.gpus,
+            sizes=sizes,
+            seed=secrets.randbits(32) if node is None else 20261129,
+            environment={**bench.variables, **extra},
+            folder=Path(folder),
+            nranks=node.nranks if node else len(bench.gpus),
+            first=node.first if node else 0,
+            deadlines=wish.deadlines,
+        )
+        told = crew.run(order, node.exchange if node else None)
+    bench.data["runs"].append({"name": name, "extra": dict(extra), **told})
+
+
+def _came_through(bench: Bench) -> bool:
+    return all(rank["done"] for rank in bench.data["runs"][-1]["ranks"])
+
+
+def _loaded(service: Service | None) -> tuple[list[str], list[str]]:
+    """libnccl and libcudart that the running engine has loaded; nothing when it may not be looked at."""
+    if service is None or service.pid is None:
+        return [], []
+    try:
+        return library.mapped_by(service.pid, "libnccl.so"), library.mapped_by(service.pid, "libcudart.so")
+    except BadInput:
+        return [], []
+
+
+def _ask(path: str, runtimes: Sequence[str], variables: Mapping[str, str]) -> dict[str, Any]:
+    asked = json.dumps({"library": path, "runtimes": list(runtimes)}) + "\n"
+    environ = {**os.environ, **variables}
+    ended = child.run(child.self_command("_probe", "nccl-look"), SEES_S, asked.encode(), env=environ)
+    seen: dict[str, Any] = {"gpus": [], "why": None}
+    for raw in ended.stdout.splitlines():
+        try:
+            line = json.loads(raw)
+        except ValueError:
+            continue
+        if isinstance(line, dict):
+            if "gpu" in line:
+                seen["gpus"].append(line.pop("gpu"))
+            seen |= line
+    if ended.timed_out:
+        seen["why"] = f"no answer within {SEES_S:g} s, the probe was killed"
+    elif ended.code != 0:
+        seen["why"] = f"the probe ended with {ended.code}: {ended.stderr[-200:]}"
+    return seen
+
+
+def busy(nvml: Mapping[str, Any] | None, gpus: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Who uses the GPUs, by NVML: a reason per GPU. Nothing when NVML did not tell."""
+    if nvml is None:
+        return []
+    uuids = {gpu["uuid"] for gpu in gpus}
+    reasons = []
+    for gpu in dump.parse(nvml, "this machine").gpus:
+        if gpu.text("nvmlDeviceGetUUID") not in uuids:
+            continue
+        memory = gpu.struct("memv2")
+        memory = gpu.struct("nvmlDeviceGetMemoryInfo") if isinstance(memory, Gap) else memory
+        used = None if isinstance(memory, Gap) else memory.get("used")
+        processes = gpu.values.get("nvmlDeviceGetComputeRunningProcesses")
+        if isinstance(processes, list) and processes:
+            pids = [str(entry.get("pid")) for entry in processes if isinstance(entry, Mapping)]
+            reasons.append(f"{gpu.subject} is used by process {', '.join(pids[:4])}")
+        elif isinstance(used, int) and used > BUSY_BYTES:
+            reasons.append(f"{gpu.subject} has {used / (1 << 30):.1f} GiB in use")
+    return reasons
+
+
+def _shm_bytes() -> int | None:
+    try:
+        told = os.statvfs("/dev/shm")
+    except OSError:
+        return None
+    return told.f_blocks * told.f_frsize
