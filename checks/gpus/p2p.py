@@ -108,8 +108,9 @@ def _pair(one: Gpu, other: Gpu, ways: list[Pair]) -> Outcome:
         return unknown("the driver does not know whether peer-to-peer works between them", value=6, limit=0)
     if any(isinstance(status, Gap) for status in statuses):
         return skipped("this driver says nothing of peer-to-peer")
-    by = "NVLink" if linked else "PCIe"
-    return passed(f"peer-to-peer over {by} is OK{where} ({_SAYING})", value=0, limit=0)
+    seen = any(way.nvlink != NOT_READ for way in ways) or one.has("nvlink")
+    by = " over NVLink" if linked else " over PCIe" if seen else ""
+    return passed(f"peer-to-peer{by} is OK{where} ({_SAYING})", value=0, limit=0)
 
 
 def _rights(way: Pair) -> tuple[int | Gap, ...]:
