@@ -5,7 +5,8 @@ from __future__ import annotations
 THRESHOLDS: dict[str, str] = {
     "gpu.ecc": "fail: one uncorrected error since boot or more than in the earlier record, SRAM over the vendor's "
     "threshold, off on a board that has it on; warn: one in its life. Corrected errors are no finding.",
-    "gpu.row_remap": "fail: pending, failed, or one row more than in the earlier record; warn: a bank without spare rows.",
+    "gpu.row_remap": "fail: pending, failed, or one row more than in the earlier record; warn: a bank with no "
+    "spare row.",
     "gpu.retired_pages": "fail: pending, 62 pages of the 64 that the table holds, or one more for a double-bit error "
     "than in the earlier record.",
     "gpu.pcie_width": "fail: fewer lanes than slot and board have, while it works or beside a sibling that has all; "
