@@ -26,7 +26,9 @@ class Row(NamedTuple):
 
 COMMANDS: dict[str, Row] = {
     "gpus": Row("checks.gpus.command:gpus", "Are all GPUs there and healthy? Passive: reads only."),
-    "nccl": Row("checks.nccl.command:nccl", "Do peer copies and collectives work, and how fast? Without PyTorch."),
+    "nccl": Row(
+        "checks.nccl.command:nccl", "Do peer copies and collectives work, and how fast? Without PyTorch."
+    ),
     "drafter": Row(
         "checks.drafter.command:command",
         "Does a draft model's config fit its target and this engine version?",

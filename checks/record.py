@@ -47,6 +47,8 @@ class Record:
     sections: tuple[Section, ...] = ()
     nvml: Mapping[str, Any] | None = None
     serve: Mapping[str, Any] | None = field(default=None, repr=False)
+    covers: frozenset[tuple[str, str]] | None = field(default=None, repr=False)
+    """What a saved text can carry, as (finding id, subject); None for a record, which may carry all."""
 
     def dump(self) -> bytes:
         """The record as JSON."""

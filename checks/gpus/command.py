@@ -16,6 +16,7 @@ from checks.gpus import collect, dump, judge, mask, node
 from checks.gpus.dump import Gap
 from checks.gpus.health import address
 from checks.gpus.rule import COMPUTE_MODES, Plan, Scene
+from checks.gpus.texts import coverage, together
 from checks.model import Finding, Report, Status
 from checks.record import Record
 from checks.report.options import Presentation, finish, report_options
@@ -54,7 +55,9 @@ apart by them; --mask gives each a pseudonym, the same in every record of that G
 @click.option(
     "--replay",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Judge this record, or a plain NVML dump, instead of this machine.",
+    multiple=True,
+    help="Judge this record, NVML dump or saved text (nvidia-smi -q, dmesg, lspci ...) instead of this machine;"
+    " several are taken together.",
 )
 @click.option(
     "--gate",
@@ -94,19 +97,21 @@ apart by them; --mask gives each a pseudonym, the same in every record of that G
     help="Checks not to be judged, reported as skip: for a gate that may not read the kernel's log, say.",
 )
 @report_options
-def gpus(how: Presentation, record_to: Path | None, replay: Path | None, gate: bool, **options: Any) -> int:
+def gpus(
+    how: Presentation, record_to: Path | None, replay: tuple[Path, ...], gate: bool, **options: Any
+) -> int:
     """Are all GPUs there and healthy? Reads only, changes nothing.
 
     One finding per check and GPU, passes included: driver and library, GPUs enumerated and alive, ECC, row
     remapping, PCIe width, throttling, temperature, power limit, NVLinks, NVSwitch fabric.
     """
-    if replay is not None and (record_to is not None or how.host is not None):
+    if replay and (record_to is not None or how.host is not None):
         raise BadInput("--replay judges a record that is there: --record and --host do not go with it")
     if record_to is not None and not record_to.parent.is_dir():
         raise BadInput(f"--record {record_to}: the folder {record_to.parent} is not there; make it first")
     ask = _asked(**options)
     try:
-        record = records.load(replay) if replay else _observe(how.host, options["deadline"])
+        record = together.load(replay) if replay else _observe(how.host, options["deadline"])
     except Unreachable as error:
         finding = Finding(
             "node.reachable", Status.UNKNOWN, "host", str(error), cause=error.cause, fix=error.fix
@@ -118,11 +123,11 @@ def gpus(how: Presentation, record_to: Path | None, replay: Path | None, gate: b
     report = judge_record(
         record,
         options["expect"],
-        replayed=replay is not None,
-        name=str(replay or "this machine"),
+        replayed=bool(replay),
+        name=", ".join(map(str, replay)) or "this machine",
         ask=ask,
     )
-    if gate and replay is not None:
+    if gate and replay:
         report = gated(report)
     return finish(report, how)
 
@@ -191,6 +196,12 @@ def judge_record(
         "gpus": _facts(scene),
     }
     findings = judge.left_out(judge.judge(scene), ask.leave_out)
+    if record.covers is not None:
+        findings = coverage.kept(findings, record.covers)
+        if not findings:
+            raise BadInput(
+                f"{name} shows nothing that provcheck gpus judges; send 'nvidia-smi -q' or a kernel log"
+            )
     return Report("gpus", findings, "replayed" if replayed else "live", facts)
 
 

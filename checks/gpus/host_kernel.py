@@ -58,7 +58,18 @@ def xid(scene: Scene) -> Judged:
         if bdf not in listed and bdf not in foreign:
             yield str(bdf), _of_one(events, bdf, None)
     if not listed and not named:
-        yield "host", passed("no Xid in the kernel log")
+        yield "host", _nobody(events)
+
+
+def _nobody(events: Sequence[Event]) -> Outcome:
+    """No GPU is listed and none is named."""
+    last = max((at for at, event in enumerate(events) if event.what is What.LOAD), default=-1)
+    if any(event.what is What.PROBE for event in events[last + 1 :]):
+        fix = "read the lines before it, which name the GPU; see driver.adapter_init on the machine itself"
+        return warned(
+            "no Xid, but the driver could not take one of the devices (probe routine failed)", fix=fix
+        )
+    return passed("no Xid in the kernel log", value=0, limit=0)
 
 
 def _not_ours(scene: Scene) -> set[Bdf]:

@@ -44,8 +44,9 @@ _RESET = re.compile(
 )
 _NCCL = re.compile(r"segfault at .* in libnccl\.so|traps: .* in libnccl\.so")
 _PEERMEM = re.compile(r"nvidia-peermem .*invalid context", re.IGNORECASE)
-_SAYS_SO = re.compile(
-    r"NVRM|nvidia|SXid|libnccl|D3cold|^Linux version|: reset done|^-- (?:Boot|Reboot)", re.IGNORECASE
+_PROBE = re.compile(r"NVRM: The NVIDIA probe routine failed")
+_SPEAKS = re.compile(
+    r"^(?:NVRM|nvidia(?:-nvswitch\d*|-nvlink|-uvm|-modeset)?): |^nvidia-peermem |^nvidia [0-9a-f:.]+: "
 )
 
 
@@ -58,6 +59,7 @@ class What(Enum):
     RESET = "reset"
     NCCL = "crash in NCCL"
     PEERMEM = "nvidia-peermem"
+    PROBE = "probe failed"
 
 
 @dataclass(frozen=True)
@@ -103,9 +105,12 @@ def bare(line: str) -> str:
     return line
 
 
-def speaks_of_gpus(text: str) -> bool:
-    """Is this a kernel log with something about NVIDIA in it?"""
-    return any(_SAYS_SO.search(line) for line in map(bare, split(text)))
+def is_kernel_log(text: str) -> bool:
+    """Does a line speak in the driver's name, or do most lines bear the kernel's times?"""
+    found = split(text)
+    if any(_SPEAKS.match(bare(line)) for line in found):
+        return True
+    return bool(found) and 2 * sum(map(timed, found)) > len(found)
 
 
 def events(messages: Iterable[str]) -> Iterator[Event]:
@@ -130,7 +135,13 @@ def _event(line: str) -> Event | None:
         return Event(What.FALLEN, line, _bdf(found[1]))
     if found := _RESET.search(line):
         return Event(What.RESET, line, _bdf(found[1]))
-    plain = ((_BOOT, What.BOOT), (_LOAD, What.LOAD), (_NCCL, What.NCCL), (_PEERMEM, What.PEERMEM))
+    plain = (
+        (_BOOT, What.BOOT),
+        (_LOAD, What.LOAD),
+        (_NCCL, What.NCCL),
+        (_PEERMEM, What.PEERMEM),
+        (_PROBE, What.PROBE),
+    )
     return next((Event(what, line) for pattern, what in plain if pattern.search(line)), None)
 
 

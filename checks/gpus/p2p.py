@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from checks.bdf import Bdf
-from checks.gpus.dump import Gap, Gpu, Pair
+from checks.gpus.dump import NOT_READ, Gap, Gpu, Pair
 from checks.gpus.getters import LINKS
 from checks.gpus.health import address
 from checks.gpus.nvlink import active
@@ -67,7 +67,7 @@ def _pair(one: Gpu, other: Gpu, ways: list[Pair]) -> Outcome:
                 f"{gpu.subject} is lost or not accessible: what is said of the pair proves nothing"
             )
     linked = _linked(one, other, ways)
-    statuses = [status for way in ways for status in (way.read, way.write)]
+    statuses = [status for way in ways for status in (way.read, way.write) if status != NOT_READ]
     bad = [status for status in statuses if isinstance(status, int) and status not in (0, 6)]
     told = f"{WORDS.get(bad[0], bad[0])}" if bad else "OK"
     where = f", {place}" if (place := _place(ways)) else ""
@@ -91,6 +91,15 @@ def _pair(one: Gpu, other: Gpu, ways: list[Pair]) -> Outcome:
             cause="the way between the two slots does not carry peer traffic, or an option forbids it",
             fix="put both boards under one host bridge, or see NVreg_ options in /etc/modprobe.d; look at pcie.acs",
         )
+    if not statuses:
+        place = _place(ways)
+        if linked:
+            return passed(f"NVLinks join them{where} ({_SAYING})")
+        return (
+            skipped(f"they are {place}; whether peer-to-peer works is not in the evidence")
+            if place
+            else unknown("peer-to-peer was not read")
+        )
     answers = [value for way in ways for value in (*_rights(way), way.topo)]
     error = first_error(*answers)
     if error is not None:
@@ -99,8 +108,9 @@ def _pair(one: Gpu, other: Gpu, ways: list[Pair]) -> Outcome:
         return unknown("the driver does not know whether peer-to-peer works between them", value=6, limit=0)
     if any(isinstance(status, Gap) for status in statuses):
         return skipped("this driver says nothing of peer-to-peer")
-    by = "NVLink" if linked else "PCIe"
-    return passed(f"peer-to-peer over {by} is OK{where} ({_SAYING})", value=0, limit=0)
+    seen = any(way.nvlink != NOT_READ for way in ways) or one.has("nvlink")
+    by = " over NVLink" if linked else " over PCIe" if seen else ""
+    return passed(f"peer-to-peer{by} is OK{where} ({_SAYING})", value=0, limit=0)
 
 
 def _rights(way: Pair) -> tuple[int | Gap, ...]:

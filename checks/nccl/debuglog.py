@@ -1,7 +1,7 @@
 """NCCL's own log (NCCL_DEBUG=INFO), read: the transports really used, warnings, last words. Pure.
 
-    host:pid:tid [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM
-    [2026-11-29 10:00:00] host:pid:tid [0] include/shm.h:28 NCCL WARN Call to posix_fallocate failed: ...
+host:pid:tid [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM
+[2026-11-29 10:00:00] host:pid:tid [0] include/shm.h:28 NCCL WARN Call to posix_fallocate failed: ...
 """
 
 from __future__ import annotations

@@ -41,7 +41,9 @@ class Kernels:
 
     def wrong_sums(self, source: int, count: int, seed: int, nranks: int) -> tuple[int, int | None]:
         """How many numbers are not the sum over all ranks' ``fill_numbers``, and the first of them."""
-        return self._check("kpro_check_sum_f32", source, count, ctypes.c_uint32(seed), ctypes.c_uint32(nranks))
+        return self._check(
+            "kpro_check_sum_f32", source, count, ctypes.c_uint32(seed), ctypes.c_uint32(nranks)
+        )
 
     def _check(self, name: str, source: int, count: int, *more: Any) -> tuple[int, int | None]:
         start = struct.pack("<QQ", 0, _NONE)

@@ -52,7 +52,9 @@ def candidates(
             raise BadInput(f"--env {env} is no folder; name the root of a Python environment")
         found = inside(env)
         if found is None:
-            raise BadInput(f"--env {env} holds no site-packages/nvidia/nccl/lib/{SONAME}; is an engine there?")
+            raise BadInput(
+                f"--env {env} holds no site-packages/nvidia/nccl/lib/{SONAME}; is an engine there?"
+            )
         return [Candidate(str(found), f"--env {env}", env)]
     rows = [Candidate(variables[name], name) for name in NAMED if variables.get(name)]
     rows += [Candidate(path, "loaded by the running engine", home_of(Path(path))) for path in mapped]
@@ -103,7 +105,9 @@ def mapped_by(pid: int, word: str, proc: Path = Path("/proc")) -> list[str]:
     try:
         lines = (proc / str(pid) / "maps").read_text(errors="replace").splitlines()
     except OSError as error:
-        raise BadInput(f"the libraries of process {pid} cannot be read: {error.strerror}; run as root") from None
+        raise BadInput(
+            f"the libraries of process {pid} cannot be read: {error.strerror}; run as root"
+        ) from None
     files = (line.split(None, 5)[-1] for line in lines if word in line)
     root = proc / str(pid) / "root"
     return list(dict.fromkeys(_seen_from_here(file, root) for file in files if file.startswith("/")))
@@ -114,7 +118,10 @@ def _seen_from_here(file: str, root: Path) -> str:
 
 
 def _sites(home: Path) -> list[Path]:
-    return [*sorted(home.glob("lib/python3*/site-packages")), *sorted(home.glob("lib/python3*/dist-packages"))]
+    return [
+        *sorted(home.glob("lib/python3*/site-packages")),
+        *sorted(home.glob("lib/python3*/dist-packages")),
+    ]
 
 
 def _first(sites: Iterable[Path], names: Iterable[str]) -> Path | None:

@@ -1,6 +1,6 @@
 """The child that loads the libraries (``_probe nccl-look``) and says what they say; no GPU is used yet.
 
-    {"nccl": {...}}   {"runtime": {...}}   {"driver": {...}}   {"gpu": {...}} each   {"access": [[0, 1], ...]}
+{"nccl": {...}}   {"runtime": {...}}   {"driver": {...}}   {"gpu": {...}} each   {"access": [[0, 1], ...]}
 """
 
 from __future__ import annotations

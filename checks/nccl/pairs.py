@@ -47,10 +47,15 @@ def _pair(a: int, b: int, deadline: float, environment: Mapping[str, str]) -> li
     return told
 
 
-def _ask(ways: list[tuple[int, int]], deadline: float, environment: Mapping[str, str]) -> list[dict[str, Any]]:
+def _ask(
+    ways: list[tuple[int, int]], deadline: float, environment: Mapping[str, str]
+) -> list[dict[str, Any]]:
     asked = {"ways": ways, "sizes": SIZES, "seed": secrets.randbits(32)}
     ended = child.run(
-        child.self_command("_probe", "nccl-peer"), deadline, (json.dumps(asked) + "\n").encode(), env=environment
+        child.self_command("_probe", "nccl-peer"),
+        deadline,
+        (json.dumps(asked) + "\n").encode(),
+        env=environment,
     )
     lines = [_line(raw) for raw in ended.stdout.splitlines()]
     error = next((str(line["error"]) for line in lines if "error" in line), None)

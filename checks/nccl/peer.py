@@ -27,7 +27,9 @@ def main() -> int:
         say(phase="context")
         cuda = driver.load()
         cuda.init()
-        gpus = {ordinal: cuda.context(ordinal) for ordinal in sorted({g for way in asked["ways"] for g in way})}
+        gpus = {
+            ordinal: cuda.context(ordinal) for ordinal in sorted({g for way in asked["ways"] for g in way})
+        }
         kernels = {ordinal: Kernels(gpu) for ordinal, gpu in gpus.items()}
         for src, dst in asked["ways"]:
             _way(asked, kernels[src], kernels[dst], src, dst)

@@ -36,7 +36,9 @@ def came_through(scene: Scene) -> Iterator[Finding]:
     message = "; ".join(_told(scene, rank) for rank in guilty[:4])
     others = [rank for rank in run.ranks if rank not in guilty]
     if others and guilty[0].hung:
-        message += f"; the other {len(others)} waited in {said(max(others, key=lambda r: place(r.phase)).phase)}"
+        message += (
+            f"; the other {len(others)} waited in {said(max(others, key=lambda r: place(r.phase)).phase)}"
+        )
     subject = scene.gpu(guilty[0].gpu) if len(guilty) == 1 and len(run.ranks) > 1 else "host"
     yield failed(message, cause=cause, fix=fix).finding(identity, subject)
     yield from _workaround(scene)
@@ -77,7 +79,9 @@ def reason(scene: Scene, run: Run, guilty: Sequence[Rank]) -> tuple[str | None, 
     if row is not None:
         return row.cause, row.fix
     code = guilty[0].first("code")
-    meaning = MEANINGS.get(code) if isinstance(code, int) and "ncc" not in str(guilty[0].first("error")) else None
+    meaning = (
+        MEANINGS.get(code) if isinstance(code, int) and "ncc" not in str(guilty[0].first("error")) else None
+    )
     if meaning is not None:
         return meaning.cause, meaning.fix
     if _worked(scene, WITHOUT_P2P):
@@ -97,7 +101,10 @@ def reason(scene: Scene, run: Run, guilty: Sequence[Rank]) -> tuple[str | None, 
                 f"look at {scene.gpu(guilty[0].gpu)} with 'provcheck gpus' and at the kernel log")  # fmt: skip
     tried = len(scene.measured.runs) > 1
     cause = "neither the peer-to-peer path nor shared memory is the reason: without them it is the same"
-    return (cause if tried else None, "look at the kernel log for Xid lines, at 'provcheck gpus', at nccl.peer_copy")
+    return (
+        cause if tried else None,
+        "look at the kernel log for Xid lines, at 'provcheck gpus', at nccl.peer_copy",
+    )
 
 
 def known_line(scene: Scene) -> NcclLine | None:
@@ -120,7 +127,9 @@ def _workaround(scene: Scene) -> Iterator[Finding]:
         yield warned(text, value=words, fix=fix).finding("nccl.workaround", "host")
     elif row is not None and row.workaround:
         text = f"not tried here, known to help: {row.workaround}"
-        yield warned(text, value=row.workaround, fix="mend the cause instead").finding("nccl.workaround", "host")
+        yield warned(text, value=row.workaround, fix="mend the cause instead").finding(
+            "nccl.workaround", "host"
+        )
 
 
 def sums(scene: Scene) -> Iterator[Finding]:
@@ -144,7 +153,9 @@ def sums(scene: Scene) -> Iterator[Finding]:
         )
         cause = "data was changed on its way or in memory, and nothing reported an error: an engine would go on with it"
         fix = "see nccl.peer_copy for the pair, 'provcheck gpus' for ECC, links and ACS; take the host out of service"
-        yield failed(message, value=line.get("wrong"), limit=0, cause=cause, fix=fix).finding("nccl.sums", "host")
+        yield failed(message, value=line.get("wrong"), limit=0, cause=cause, fix=fix).finding(
+            "nccl.sums", "host"
+        )
     elif not run.whole:
         done = f"; right so far: {text}" if sizes else ""
         yield unknown(f"the sums could not all be checked{done}").finding("nccl.sums", "host")

@@ -43,7 +43,9 @@ def _bandwidth(scene: Scene, run: Run) -> Outcome:
         return skipped(f"{text} with NVLS, which goes beyond the links' own rate: no ratio", **value)
     seen = [scene.nvml(ordinal) for ordinal in scene.measured.gpus]
     gpus = [gpu for gpu in seen if gpu is not None]
-    limit = limits.of_ring(gpus, scene.p2p) if len(gpus) == len(seen) else NoLimit("NVML did not show these GPUs")
+    limit = (
+        limits.of_ring(gpus, scene.p2p) if len(gpus) == len(seen) else NoLimit("NVML did not show these GPUs")
+    )
     if isinstance(limit, NoLimit):
         return unknown(f"{text}; no limit to hold it against: {limit.reason}", **value)
     ratio = busbw / limit.gbytes
@@ -100,7 +102,9 @@ def _transport(scene: Scene, run: Run) -> Outcome:
     inside = [hop for hop in hops if hosts.get(str(hop.src)) == hosts.get(str(hop.dst))]
     used = _transports(scene)
     if not used:
-        return unknown("NCCL logged no channel between ranks", fix="is NCCL_DEBUG_FILE writable for the ranks?")
+        return unknown(
+            "NCCL logged no channel between ranks", fix="is NCCL_DEBUG_FILE writable for the ranks?"
+        )
     text = ", ".join(f"{name} on {count} hop{'s' if count > 1 else ''}" for name, count in used.items())
     told = {**scene.measured.environment, **run.extra}
     off = " ".join(f"{name}={told[name]}" for name in ("NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE", "NCCL_P2P_LEVEL")
@@ -133,7 +137,9 @@ def slow_rank(scene: Scene) -> Iterator[Finding]:
         return
     own = _own(run)
     if len(own) < len(run.ranks):
-        yield unknown("not measured: the ranks did not come to the paced all-reduces").finding("nccl.slow_rank", "host")
+        yield unknown("not measured: the ranks did not come to the paced all-reduces").finding(
+            "nccl.slow_rank", "host"
+        )
         return
     late = late_rank(scene)
     if late is None:
@@ -166,4 +172,8 @@ def late_rank(scene: Scene) -> tuple[Rank, float, float] | None:
 
 def _own(run: Run) -> dict[int, float]:
     told = {rank.rank: rank.first("own_s") for rank in run.ranks}
-    return {rank: statistics.median(seconds) for rank, seconds in told.items() if isinstance(seconds, list) and seconds}
+    return {
+        rank: statistics.median(seconds)
+        for rank, seconds in told.items()
+        if isinstance(seconds, list) and seconds
+    }

@@ -57,7 +57,9 @@ def runtime(scene: Scene) -> Iterator[Finding]:
 def _runtime(scene: Scene) -> Outcome:
     told = scene.measured.look.get("runtime")
     if not isinstance(told, Mapping):
-        return unknown(f"libcudart gave no answer: {_why(scene)}", fix="look at 'provcheck gpus': driver.responds")
+        return unknown(
+            f"libcudart gave no answer: {_why(scene)}", fix="look at 'provcheck gpus': driver.responds"
+        )
     if "absent" in told:
         home = scene.measured.source.get("home")
         if home:

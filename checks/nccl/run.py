@@ -83,7 +83,12 @@ def look(wish: Wish, nvml: Mapping[str, Any] | None, own: Mapping[str, str] | No
     source["home"] = str(found.home) if found.home else None
     if service is not None:
         source |= {"service": service.name, "unread": list(service.unread)}
-    data: dict[str, Any] = {"look": seen, "gpus": gpus if ordinals else [], "size": wish.size, "source": source}
+    data: dict[str, Any] = {
+        "look": seen,
+        "gpus": gpus if ordinals else [],
+        "size": wish.size,
+        "source": source,
+    }
     data |= {"environment": variables, "runs": [], "shm_bytes": _shm_bytes()}
     data["busy"] = [] if wish.force else busy(nvml, [g for g in seen["gpus"] if g["ordinal"] in gpus])
     return Bench(found.path, variables, data)

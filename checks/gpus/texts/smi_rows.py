@@ -131,7 +131,8 @@ _plain = {
     "nvmlDeviceGetClockInfo:sm": _one(number, ("Clocks", "SM")),
     "nvmlDeviceGetMaxClockInfo:sm": _one(number, ("Max Clocks", "SM")),
     "nvmlDeviceGetRetiredPagesPendingStatus": _one(
-        _on, ("Retired Pages", "Pending Page Blacklist"), ("Retired Pages", "Pending Page Retirement"), ("Retired Pages", "Pending")
+        _on, ("Retired Pages", "Pending Page Blacklist"), ("Retired Pages", "Pending Page Retirement"),
+        ("Retired Pages", "Pending"),
     ),
     "retired_sbe": _one(_pages, ("Retired Pages", "Single Bit ECC")),
     "retired_dbe": _one(_pages, ("Retired Pages", "Double Bit ECC")),
@@ -153,7 +154,9 @@ def assemble(outline: Outline, bus: str | None) -> dict[str, Any]:
     if address:
         device["nvmlDeviceGetPciInfo"] = {"busId": address}
     more = {
-        "nvmlDeviceGetMemoryInfo": _sizes(outline, "FB Memory Usage", {"total": "Total", "free": "Free", "used": "Used"}),
+        "nvmlDeviceGetMemoryInfo": _sizes(
+            outline, "FB Memory Usage", {"total": "Total", "free": "Free", "used": "Used"}
+        ),
         "nvmlDeviceGetBAR1MemoryInfo": _sizes(
             outline, "BAR1 Memory Usage", {"bar1Total": "Total", "bar1Free": "Free", "bar1Used": "Used"}
         ),

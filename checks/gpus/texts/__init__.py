@@ -1,0 +1,97 @@
+"""Saved texts as evidence: what people send when something is wrong, judged by the same rules as a live machine.
+
+``read`` makes a record of one text, ``together`` makes one of several. What a text does not show is left out of
+the report; a text of no known form is refused with the list of forms.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import re
+import zlib
+from collections.abc import Callable
+from pathlib import PurePath
+from typing import Any, NamedTuple
+
+from checks.errors import BadInput
+from checks.gpus.texts import coverage, listing, logs, lspci, smi_lists, smi_query, smi_table, topology
+from checks.gpus.texts.evidence import Evidence
+from checks.record import SIZE_LIMIT, Record
+
+_ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+
+
+class Form(NamedTuple):
+    name: str
+    recognises: Callable[[str], bool]
+    read: Callable[[str], Evidence]
+
+
+FORMS = (
+    Form("nvidia-smi -q (whole or an excerpt)", smi_query.recognises, smi_query.read),
+    Form("nvidia-smi", smi_table.recognises, smi_table.read),
+    Form("nvidia-smi -L, nvidia-smi nvlink -s", smi_lists.recognises, smi_lists.read),
+    Form("nvidia-smi topo -m, nvidia-smi topo -p2p r", topology.recognises, topology.read),
+    Form("files of /sys and /proc under '### /path', ls -l of /dev", listing.recognises, listing.read),
+    Form("fabricmanager.log", logs.is_fabric, logs.fabric),
+    Form("lspci, lspci -nn, lspci -vvv", lspci.recognises, lspci.read),
+    Form("kernel log (dmesg, journalctl -k, /dev/kmsg)", logs.is_kernel, logs.kernel),
+)
+"""From the most certain mark to the least; any of them may be gzip."""
+
+
+def read(raw: bytes, name: str) -> Record:
+    """A saved text as a record; ``name`` is what errors call it. Raises BadInput for a text of no known form."""
+    text = _ESCAPES.sub("", _plain(raw, name).decode(errors="replace").replace("\0", ""))
+    if not text.strip():
+        if "nvlink" in PurePath(name).name.lower():
+            return _record(smi_lists.nothing())
+        raise BadInput(f"{name} is empty: it shows nothing that could be judged")
+    form = next((form for form in FORMS if form.recognises(text)), None)
+    if form is None:
+        raise BadInput(f"{name} is no text that can be judged{_elsewhere(text)}; known are: {_listed()}")
+    return _record(form.read(text))
+
+
+def _listed() -> str:
+    return "; ".join(form.name for form in FORMS) + "; a record of provcheck; a plain NVML dump"
+
+
+def _elsewhere(text: str) -> str:
+    if "Avg bus bandwidth" in text or "Out of bounds values" in text:
+        return ", but output of nccl-tests: provcheck nccl --replay reads it"
+    if re.search(r"NCCL WARN|Traceback|Error:", text):
+        return ", but an error message: 'provcheck explain --symptom TEXT' says what it means"
+    return ""
+
+
+def _plain(raw: bytes, name: str) -> bytes:
+    if not raw.startswith(b"\x1f\x8b"):
+        return raw
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(raw)) as stream:
+            data = stream.read(SIZE_LIMIT + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise BadInput(f"{name} is a damaged gzip file: {str(error)[:80]}") from None
+    if len(data) > SIZE_LIMIT:
+        raise BadInput(
+            f"{name} unpacks to more than {SIZE_LIMIT >> 20} MiB: no text of one machine is that large"
+        )
+    return data
+
+
+def _record(evidence: Evidence) -> Record:
+    """The dump has a place for every index up to the highest; what covers nothing of it is never judged."""
+    nvml: dict[str, Any] = {"nvmlInit": None}
+    if evidence.driver is not None:
+        nvml["nvmlSystemGetDriverVersion"] = evidence.driver
+    indices = [index for index in evidence.devices if 0 <= index < 1024]
+    nvml["devices"] = [dict(evidence.devices.get(index, {})) for index in range(max(indices, default=-1) + 1)]
+    covers = set(coverage.of_devices(evidence.devices)) | evidence.extra
+    if evidence.count is not None and 0 <= evidence.count <= 1024:
+        nvml["nvmlDeviceGetCount"] = evidence.count
+        covers.add(("gpu.count", "host"))
+    if evidence.p2p is not None:
+        nvml["p2p"] = [dict(pair) for pair in evidence.p2p]
+    return Record(sections=evidence.sections, nvml=nvml, covers=frozenset(covers))

@@ -1,0 +1,85 @@
+"""Which findings a saved text can carry: those whose evidence it shows. All others are left out of its report.
+
+A text shows a part of a machine; a finding about the rest would be neither green nor of any use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from checks.model import Finding
+
+NEEDS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "gpu.lost": (("temp", "nvmlDeviceGetPowerUsage", "nvmlDeviceGetMemoryInfo"),),
+    "gpu.identity": (("nvmlDeviceGetName",), ("nvmlDeviceGetUUID",), ("nvmlDeviceGetPciInfo",)),
+    "gpu.vbios": (("nvmlDeviceGetVbiosVersion",), ("nvmlDeviceGetName",)),
+    "gpu.recovery": (("fields:NVML_FI_DEV_GET_GPU_RECOVERY_ACTION",),),
+    "gpu.ecc": (("nvmlDeviceGetEccMode",), ("ecc_unc_vol",), ("ecc_unc_agg",)),
+    "gpu.row_remap": (("nvmlDeviceGetRemappedRows",),),
+    "gpu.retired_pages": (("nvmlDeviceGetRetiredPagesPendingStatus",), ("retired_sbe",), ("retired_dbe",)),
+    "gpu.gsp": (("nvmlDeviceGetGspFirmwareVersion",),),
+    "gpu.pcie_width": (("nvmlDeviceGetCurrPcieLinkWidth",), ("nvmlDeviceGetMaxPcieLinkWidth",)),
+    "gpu.pcie_generation": (
+        ("nvmlDeviceGetMaxPcieLinkGeneration",),
+        ("nvmlDeviceGetGpuMaxPcieLinkGeneration",),
+    ),
+    "gpu.pcie_replay": (("nvmlDeviceGetPcieReplayCounter",),),
+    "gpu.bar1": (("nvmlDeviceGetBAR1MemoryInfo",),),
+    "gpu.throttle": (("nvmlDeviceGetCurrentClocksEventReasons",),),
+    "gpu.temperature": (("temp",), ("tthr_slowdown", "tthr_gpu_max")),
+    "gpu.power_limit": (
+        ("nvmlDeviceGetPowerManagementLimit",),
+        ("nvmlDeviceGetPowerManagementDefaultLimit",),
+    ),
+    "gpu.persistence": (("nvmlDeviceGetPersistenceMode",),),
+    "gpu.mig": (("nvmlDeviceGetMigMode",),),
+    "gpu.compute_mode": (("nvmlDeviceGetComputeMode",),),
+    "gpu.memory": (("nvmlDeviceGetMemoryInfo",),),
+    "nvlink.state": (("nvlink",),),
+    "nvlink.symmetry": (("nvlink",),),
+    "fabric.state": (("fabricV",),),
+}
+"""Finding -> keys of the dump: one of each group must be there. ``fields:NAME`` is a value read by field id."""
+
+AROUND = (
+    "gpu.xid",
+    "fabric.sxid",
+    "fabric.manager",
+    "driver.peermem",
+    "node.iommu",
+    "pcie.acs",
+    "node.device_nodes",
+    "node.cgroup",
+    "node.shm",
+    "node.memlock",
+    "node.environment",
+    "node.nccl_crash",
+)
+"""Findings that rest on sections: their rules leave themselves out."""
+
+
+def of_devices(devices: Mapping[int, Mapping[str, Any]]) -> frozenset[tuple[str, str]]:
+    """(id, subject) of what these devices show. A GPU that could not be reached is lost, whatever else is said."""
+    found = set()
+    for index, device in devices.items():
+        subject = f"gpu{index}"
+        if "handle" in device:
+            found.add(("gpu.lost", subject))
+            continue
+        for identity, groups in NEEDS.items():
+            if all(any(_has(device, key) for key in group) for group in groups):
+                found.add((identity, subject))
+    return frozenset(found)
+
+
+def _has(device: Mapping[str, Any], key: str) -> bool:
+    outer, _, inner = key.partition(":")
+    if not inner:
+        return key in device
+    fields = device.get(outer)
+    return isinstance(fields, Mapping) and inner in fields
+
+
+def kept(findings: Iterable[Finding], covers: frozenset[tuple[str, str]]) -> tuple[Finding, ...]:
+    return tuple(one for one in findings if one.id in AROUND or (one.id, one.subject) in covers)

@@ -1,0 +1,31 @@
+"""Kernel logs in all their forms, and fabric manager's own log."""
+
+from __future__ import annotations
+
+import re
+
+from checks.gpus import kernel_events, kernlog, node
+from checks.gpus.texts.evidence import Evidence
+from checks.record import Section
+
+_FABRIC_LINE = re.compile(r"^\[[A-Z][a-z]{2} \d{1,2} \d{4} [\d:]{8}\] \[[A-Z]+\] \[tid \d+\]", re.MULTILINE)
+
+
+def is_fabric(text: str) -> bool:
+    return _FABRIC_LINE.search(text) is not None
+
+
+def fabric(text: str) -> Evidence:
+    """Only its errors and warnings: the rest is of no use to anybody."""
+    lines = [line for line in text.splitlines() if re.search(r"\[(?:ERROR|WARNING|CRITICAL)\]", line)]
+    data = "".join(f"{line[:500]}\n" for line in lines[-kernlog.LINES_KEPT :]).encode()
+    return Evidence((Section("log", node.FABRIC_LOG, data),))
+
+
+def is_kernel(text: str) -> bool:
+    return kernel_events.is_kernel_log(text)
+
+
+def kernel(text: str) -> Evidence:
+    whole = "".join(f"{line}\n" for line in kernel_events.split(text) if not line.startswith("#"))
+    return Evidence((kernlog.look(lambda: whole),))

@@ -1,0 +1,99 @@
+"""Several records and texts of one machine as one record."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from checks import record as records
+from checks.bdf import Bdf
+from checks.errors import BadInput
+from checks.gpus import texts
+from checks.record import SIZE_LIMIT, Record, Section
+
+
+def load(paths: Sequence[Path]) -> Record:
+    """Reads every file, a record, a dump or a text, and joins them. Raises BadInput when one is none of these."""
+    return join([_one(path) for path in paths])
+
+
+def _one(path: Path) -> Record:
+    try:
+        with path.open("rb") as file:
+            raw = file.read(SIZE_LIMIT + 1)
+    except OSError as error:
+        raise BadInput(f"cannot read {path}: {error.strerror}") from None
+    if len(raw) > SIZE_LIMIT:
+        raise BadInput(
+            f"{path} is larger than {SIZE_LIMIT >> 20} MiB: no evidence of one machine is that large"
+        )
+    if raw.lstrip().startswith(b"{"):
+        return records.parse(raw, str(path))
+    return texts.read(raw, str(path))
+
+
+def join(parts: Sequence[Record]) -> Record:
+    """The first that says something holds; logs follow one another. A GPU is the same by PCI address, else by
+    index."""
+    if len(parts) == 1:
+        return parts[0]
+    whole = all(part.covers is None for part in parts)
+    covers: frozenset[tuple[str, str]] = frozenset().union(*(part.covers or frozenset() for part in parts))
+    full = any(part.covers is None and part.nvml is not None for part in parts)
+    return Record(
+        host=next((part.host for part in parts if part.host), None),
+        taken=next((part.taken for part in parts if part.taken), None),
+        sections=_sections(parts),
+        nvml=_dump([dict(part.nvml) for part in parts if part.nvml is not None]),
+        covers=None if whole or full else covers,
+    )
+
+
+def _sections(parts: Sequence[Record]) -> tuple[Section, ...]:
+    found: dict[tuple[str, str], Section] = {}
+    for part in parts:
+        for section in part.sections:
+            key = (section.kind, section.path)
+            old = found.get(key)
+            if old is None or old.data is None:
+                found[key] = section
+            elif section.kind == "log" and section.data is not None:
+                found[key] = Section(*key, old.data + section.data)
+    return tuple(found.values())
+
+
+def _dump(dumps: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+    if not dumps:
+        return None
+    whole = dict(dumps[0])
+    for dump in dumps[1:]:
+        if whole.get("nvmlInit") is not None and dump.get("nvmlInit") is None and dump.get("devices"):
+            whole = {**dump, "nvmlInit": None}
+            continue
+        devices = _devices(whole.get("devices"), dump.get("devices"))
+        whole = {**dump, **whole}
+        if devices is not None:
+            whole["devices"] = devices
+    return whole
+
+
+def _devices(ours: Any, theirs: Any) -> list[Any] | None:
+    if not isinstance(ours, list) or not isinstance(theirs, list):
+        return ours if isinstance(ours, list) else theirs if isinstance(theirs, list) else None
+    found = list(ours)
+    places = {bus: at for at, device in enumerate(found) if (bus := _address(device)) is not None}
+    for index, device in enumerate(theirs):
+        at = places.get(_address(device), index)  # type: ignore[arg-type]
+        while at >= len(found):
+            found.append({})
+        if isinstance(found[at], dict) and isinstance(device, dict) and "handle" not in found[at]:
+            found[at] = {**device, **found[at]}
+    return found
+
+
+def _address(device: Any) -> Bdf | None:
+    try:
+        return Bdf.parse(str(device["nvmlDeviceGetPciInfo"]["busId"]))
+    except (KeyError, TypeError, ValueError):
+        return None
