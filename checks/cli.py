@@ -26,6 +26,9 @@ class Row(NamedTuple):
 
 COMMANDS: dict[str, Row] = {
     "gpus": Row("checks.gpus.command:gpus", "Are all GPUs there and healthy? Passive: reads only."),
+    "load": Row(
+        "checks.load.command:load", "Do the GPUs work? Puts them to work for seconds, checks results."
+    ),
     "nccl": Row(
         "checks.nccl.command:nccl", "Do peer copies and collectives work, and how fast? Without PyTorch."
     ),

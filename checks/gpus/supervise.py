@@ -42,6 +42,7 @@ class Reading:
         self.head: dict[str, Any] | None = None
         self.library: str | None = None
         self.children = 0
+        self.overdue: set[tuple[int, str]] = set()
         self._start(None)
 
     def result(self) -> tuple[dict[str, Any], str | None]:
@@ -79,7 +80,10 @@ class Reading:
                 self.work.cut(suspect, self.reason)
             return False
         alone: list[tuple[int, str]] = []
-        if lost == TIMEOUT or len(suspects) == 1:
+        if lost == TIMEOUT:
+            for suspect in self._guilty(suspects):
+                self.work.cut(suspect, self.reason)
+        elif len(suspects) == 1:
             self.work.cut(suspects[0], self.reason)
         elif suspects:
             alone = suspects
@@ -90,6 +94,15 @@ class Reading:
             return False
         self._start(plan)
         return True
+
+    def _guilty(self, suspects: list[tuple[int, str]]) -> list[tuple[int, str]]:
+        """The section that hung first, and those that hang for the second time. The others may have waited for a
+        lock that the first one holds: they get another child."""
+        oldest = self.running[suspects[0]]
+        late = {one for one in suspects if self.running[one] - oldest < self.section / 4}
+        guilty = [one for one in suspects if one == suspects[0] or one in self.overdue & late]
+        self.overdue |= late
+        return guilty
 
     def _watch(self) -> str | None:
         """Reads what the child says. None: it said everything; else TIMEOUT or DIED, with ``reason`` set."""

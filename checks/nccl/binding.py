@@ -11,6 +11,7 @@ from typing import Any
 
 SUCCESS, IN_PROGRESS = 0, 7
 FLOAT32, SUM, MAX = 7, 0, 2
+SONAME = "libnccl.so.2"
 ID_BYTES = 128
 OLDEST = 21400
 """The first version with non-blocking communicators, 2.14."""
@@ -80,11 +81,21 @@ class Nccl:
         self._lib.ncclCommGetAsyncError.argtypes = [comm, ctypes.POINTER(ctypes.c_int)]
         self._lib.ncclCommAbort.argtypes = [comm]
         self._lib.ncclAllReduce.argtypes = [
-            ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, comm, stream,
-        ]  # fmt: skip
+            ctypes.c_void_p,
+            ctypes.c_void_p,
+            ctypes.c_size_t,
+            ctypes.c_int,
+            ctypes.c_int,
+            comm,
+            stream,
+        ]
         self._lib.ncclCommInitRankConfig.argtypes = [
-            ctypes.POINTER(ctypes.c_void_p), ctypes.c_int, UniqueId, ctypes.c_int, ctypes.POINTER(_Config),
-        ]  # fmt: skip
+            ctypes.POINTER(ctypes.c_void_p),
+            ctypes.c_int,
+            UniqueId,
+            ctypes.c_int,
+            ctypes.POINTER(_Config),
+        ]
 
     def _version(self) -> int:
         number = ctypes.c_int()

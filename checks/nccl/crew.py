@@ -78,7 +78,7 @@ class Order:
     folder: Path
     nranks: int
     first: int = 0
-    deadlines: Deadlines = Deadlines()
+    deadlines: Deadlines = field(default_factory=Deadlines)
 
 
 def run(order: Order, exchange: Callable[[str | None], str] | None = None) -> dict[str, Any]:
@@ -136,6 +136,7 @@ class _Crew:
         identity = self.exchange(own) if self.exchange is not None else own
         for member in self.members:
             self.tell(member, {"id": identity})
+            member.since = time.monotonic()  # waiting for other nodes is not the rank's time
 
     def watch(self) -> None:
         sampled = 0.0
@@ -150,8 +151,11 @@ class _Crew:
                 self._read(key.fileobj, *key.data)
 
     def _late(self, now: float) -> bool:
-        late = [m for m in self.members if not m.done and not m.ended
-                and now - m.since > self.order.deadlines.of(m.phase)]  # fmt: skip
+        late = [
+            m
+            for m in self.members
+            if not m.done and not m.ended and now - m.since > self.order.deadlines.of(m.phase)
+        ]
         for member in late:
             member.ended = "deadline"
         failed = any(member.ended not in (None, "deadline") for member in self.members)

@@ -36,8 +36,7 @@ class Wish:
     env: Path | None = None
     service: Service | None = None
     force: bool = False
-    copies: bool = True
-    deadlines: Deadlines = Deadlines()
+    deadlines: Deadlines = field(default_factory=Deadlines)
 
 
 @dataclass(frozen=True)
@@ -69,16 +68,21 @@ def look(wish: Wish, nvml: Mapping[str, Any] | None, own: Mapping[str, str] | No
     variables.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
     mapped, cudart = _loaded(service)
     found = library.candidates(
-        library=wish.library, env=wish.env, variables=variables, mapped=mapped,
+        library=wish.library,
+        env=wish.env,
+        variables=variables,
+        mapped=mapped,
         command=service.program if service else None,
-    )[0]  # fmt: skip
+    )[0]
     runtimes = library.runtimes(found.home, cudart if found.path in mapped else ())
     seen = _ask(found.path, runtimes, variables)
     ordinals = [gpu["ordinal"] for gpu in seen["gpus"]]
     gpus = ordinals if wish.gpus is None else list(wish.gpus)
     if ordinals and (unknown := [gpu for gpu in gpus if gpu not in ordinals]):
-        raise BadInput(f"--gpus: there is no GPU {', '.join(map(str, unknown))}; there are "
-                       f"{', '.join(map(str, ordinals))}")  # fmt: skip
+        raise BadInput(
+            f"--gpus: there is no GPU {', '.join(map(str, unknown))}; there are "
+            f"{', '.join(map(str, ordinals))}"
+        )
     source: dict[str, Any] = {"how": found.how, "asked": found.path}
     source["home"] = str(found.home) if found.home else None
     if service is not None:
@@ -100,14 +104,17 @@ def usable(bench: Bench) -> bool:
     return bool(bench.gpus) and not bench.data["busy"] and isinstance(told.get("version"), int)
 
 
-def measure(bench: Bench, wish: Wish, node: Node | None = None) -> None:
-    """Adds ``pairs`` and ``runs`` to the data."""
+def copy(bench: Bench, wish: Wish) -> None:
+    """Adds ``pairs`` to the data: every ordered pair of this host's GPUs."""
     environ = {**os.environ, **bench.variables}
-    if wish.copies:
-        size = wish.deadlines.size
-        bench.data["pairs"] = pairs.copy_all(bench.gpus, size, environ) if len(bench.gpus) > 1 else []
-    run(bench, wish, "as found", {}, node)
-    if node is not None or len(bench.gpus) < 2 or _came_through(bench):
+    many = len(bench.gpus) > 1
+    bench.data["pairs"] = pairs.copy_all(bench.gpus, wish.deadlines.size, environ) if many else []
+
+
+def measure(bench: Bench, wish: Wish) -> None:
+    """Adds ``runs`` to the data."""
+    run(bench, wish, "as found", {})
+    if len(bench.gpus) < 2 or _came_through(bench):
         return
     for name, extra in (("without P2P", WITHOUT_P2P), ("without P2P and SHM", WITHOUT_SHM)):
         run(bench, wish, name, extra)
@@ -120,12 +127,16 @@ def run(bench: Bench, wish: Wish, name: str, extra: Mapping[str, str], node: Nod
     sizes = sorted({size for size in SUMS if size < wish.size} | {wish.size})
     with tempfile.TemporaryDirectory(prefix="provcheck-nccl-") as folder:
         order = crew.Order(
-            library=bench.library, gpus=bench.gpus, sizes=sizes,
+            library=bench.library,
+            gpus=bench.gpus,
+            sizes=sizes,
             seed=secrets.randbits(32) if node is None else 20261129,
-            environment={**bench.variables, **extra}, folder=Path(folder),
-            nranks=node.nranks if node else len(bench.gpus), first=node.first if node else 0,
+            environment={**bench.variables, **extra},
+            folder=Path(folder),
+            nranks=node.nranks if node else len(bench.gpus),
+            first=node.first if node else 0,
             deadlines=wish.deadlines,
-        )  # fmt: skip
+        )
         told = crew.run(order, node.exchange if node else None)
     bench.data["runs"].append({"name": name, "extra": dict(extra), **told})
 

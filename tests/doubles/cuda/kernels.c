@@ -74,7 +74,7 @@ CUresult run_kernel(const char *name, int gpu, Stream *stream, unsigned grid, un
         for (int a = 0; a < 3; a++)
             if (!reachable(gpu, AT(CUdeviceptr, a), n * 16)) return 700;
         for (uint64_t i = 0; i < n * 4; i++)
-            POINTER(float, 0)[i] = fmaf(AT(float, 4), POINTER(float, 2)[i], POINTER(float, 1)[i]);
+            POINTER(float, 0)[i] = AT(float, 4) * POINTER(float, 2)[i] + POINTER(float, 1)[i];
         took = seconds(3.0 * 16.0 * (double)n, gpu);
     } else {
         if (!reachable(gpu, AT(CUdeviceptr, 0), n * 4)) return 700;

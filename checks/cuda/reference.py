@@ -1,0 +1,46 @@
+"""What the kernels compute, computed on the host: the reference that no GPU had a hand in. Pure Python."""
+
+from __future__ import annotations
+
+import math
+import struct
+
+_WORD = 0xFFFFFFFF
+
+
+def mix(index: int, seed: int) -> int:
+    """The 32-bit word that kpro_fill_u32 puts at ``index``."""
+    x = (index & _WORD) ^ ((index >> 32) * 0x9E3779B1 & _WORD) ^ seed
+    x ^= x >> 16
+    x = x * 0x85EBCA6B & _WORD
+    x ^= x >> 13
+    x = x * 0xC2B2AE35 & _WORD
+    x ^= x >> 16
+    return (x + seed) & _WORD
+
+
+def fma32(a: float, b: float, c: float) -> float:
+    """a x b + c of single-precision numbers, rounded once to single precision.
+
+    The product is exact in double precision. The sum is rounded to odd there, so that rounding it again to
+    24 bits gives what one rounding would have given (Boldo and Melquiond, 2008).
+    """
+    product = a * b
+    total = product + c
+    part = total - product
+    error = (product - (total - part)) + (c - part)
+    if error and not struct.unpack("<Q", struct.pack("<d", total))[0] & 1:
+        total = math.nextafter(total, math.inf if error > 0 else -math.inf)
+    return float(struct.unpack("<f", struct.pack("<f", total))[0])
+
+
+def chain(lane: int, seed: int, steps: int) -> int:
+    """The word that a thread of kpro_compute has after ``steps`` steps from its start."""
+    x = mix(lane, seed)
+    f = (x >> 9) * 2.0**-23
+    for _ in range(steps):
+        f = fma32(f, f, -1.8125)
+        bits = struct.unpack("<I", struct.pack("<f", f))[0]
+        x = (x * 1664525 + bits) & _WORD
+        x ^= x >> 15
+    return x
