@@ -121,7 +121,7 @@ def _step(
             raise NoId
         return identity
 
-    name = "all nodes" if last else f"nodes {', '.join(map(str, group))}"
+    name = f"nodes {', '.join(map(str, group))}"
     try:
         run.run(bench, wish, name, {}, run.Node(sum(counts), first, exchange))
         done = bench.data["runs"].pop()
@@ -130,7 +130,7 @@ def _step(
     if place.node == group[0] and not gave:
         client.give_id(step, None)
     if last:
-        of_rank = {}
+        of_rank: dict[str, int] = {}
         for node, count in zip(group, counts):  # noqa: B905 - made from each other
             of_rank |= {str(len(of_rank) + at): node for at in range(count)}
         bench.data["nodes"]["of_rank"] = of_rank
@@ -157,11 +157,8 @@ def _gather(
             parts = {node: board.results.get((step, node)) for node in group}
             ranks = [rank for part in parts.values() if part is not None for rank in part.get("ranks", ())]
             nranks = sum(int(joined[node]["gpus"]) for node in group)
-            whole = {
-                "name": parts[group[0]]["name"] if parts[group[0]] else "?",
-                "extra": {},
-                "nranks": nranks,
-            }
+            name = f"nodes {', '.join(map(str, group))}"
+            whole: dict[str, Any] = {"name": name, "extra": {}, "nranks": nranks}
             whole |= {
                 "ranks": ranks,
                 "group": group,

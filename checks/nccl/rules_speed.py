@@ -16,7 +16,7 @@ FULL = 1 << 30
 """Bytes from which on a ring reaches its rate: a healthy pair read 0.81 of the limit at 256 MiB, 0.90 here."""
 THRESHOLDS = {"nvlink": (0.85, 0.75), "pcie": (0.40, 0.25)}
 """Kind of limit -> ratio from which on it passes, ratio under which it fails."""
-LATE_RATIO, LATE_S = 1.5, 0.001
+LATE_RATIO, LATE_S = 2.0, 0.002
 _ONE = "one GPU: nothing to compare it with"
 
 

@@ -16,6 +16,7 @@ from checks.errors import BadInput
 from checks.gpus import dump
 from checks.gpus.dump import Gap
 from checks.nccl import crew, environment, library, pairs
+from checks.nccl.binding import OLDEST
 from checks.nccl.crew import Deadlines
 from checks.nccl.environment import Service
 from checks.nccl.rules_ranks import WITHOUT_P2P, WITHOUT_SHM
@@ -101,7 +102,7 @@ def look(wish: Wish, nvml: Mapping[str, Any] | None, own: Mapping[str, str] | No
 def usable(bench: Bench) -> bool:
     """Whether there is a library, a GPU, and nobody else on it."""
     told = bench.data["look"].get("nccl") or {}
-    return bool(bench.gpus) and not bench.data["busy"] and isinstance(told.get("version"), int)
+    return bool(bench.gpus) and not bench.data["busy"] and int(told.get("version") or 0) >= OLDEST
 
 
 def copy(bench: Bench, wish: Wish) -> None:
@@ -114,7 +115,7 @@ def copy(bench: Bench, wish: Wish) -> None:
 def measure(bench: Bench, wish: Wish) -> None:
     """Adds ``runs`` to the data."""
     run(bench, wish, "as found", {})
-    if len(bench.gpus) < 2 or _came_through(bench):
+    if len(bench.gpus) < 2 or _came_through(bench) or _died(bench):
         return
     for name, extra in (("without P2P", WITHOUT_P2P), ("without P2P and SHM", WITHOUT_SHM)):
         run(bench, wish, name, extra)
@@ -143,6 +144,11 @@ def run(bench: Bench, wish: Wish, name: str, extra: Mapping[str, str], node: Nod
 
 def _came_through(bench: Bench) -> bool:
     return all(rank["done"] for rank in bench.data["runs"][-1]["ranks"])
+
+
+def _died(bench: Bench) -> bool:
+    """A rank that died says nothing about the way between GPUs, and would die again."""
+    return any(rank["ended"] == "died" for rank in bench.data["runs"][-1]["ranks"])
 
 
 def _loaded(service: Service | None) -> tuple[list[str], list[str]]:
