@@ -136,7 +136,7 @@ def power_limit(gpu: Gpu, scene: Scene) -> Outcome:
             unit="W",
             fix=f"nvidia-smi -i {gpu.index} -pl {normal}, unless the cap is meant",
         )
-    error = first_error(enforced)
+    error = first_error(enforced, gpu.number("nvmlDeviceGetPowerUsage"))
     if error is not None:
-        return unread("the power limit in force", error)
+        return unread("the power limit in force or the power in use", error)
     return passed(f"{watts} W, default {normal} W", value=watts, limit=normal, unit="W")

@@ -19,6 +19,7 @@ import json
 import os
 import signal
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ def main(args: list[str]) -> int:
     """Prints the lines; always 0, a failing NVML is an answer too. Raises BadInput for a plan that is none."""
     plan = _plan(args)
     _end_with_parent()
+    threading.Thread(target=_start_library, daemon=True).start()
     nvml = _binding()
     if isinstance(nvml, dict):
         _say({"head": {"binding": None, "nvmlInit": nvml}})
@@ -59,6 +61,12 @@ def _end_with_parent() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
+
+
+def _start_library() -> None:
+    """NVML starts while the binding is still being imported; the binding's own start then finds it started."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL("libnvidia-ml.so.1").nvmlInitWithFlags(0)
 
 
 def _binding() -> Any:

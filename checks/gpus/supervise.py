@@ -7,11 +7,13 @@ is abandoned, and another child reads what remains: one GPU's failure never hide
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import select
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from checks import child
@@ -34,10 +36,9 @@ class Reading:
     def __init__(
         self, deadline: float, command: Sequence[str] | None = None, section: float | None = None
     ) -> None:
-        self.deadline = deadline
-        self.section = section or deadline * SECTION_SHARE
+        self.begun = time.monotonic()
+        self.limit(deadline, section)
         self.command = list(command or child.self_command("_probe", "nvml"))
-        self.end = time.monotonic() + deadline
         self.work = Work()
         self.head: dict[str, Any] | None = None
         self.library: str | None = None
@@ -58,6 +59,12 @@ class Reading:
             return {"binding": None, "nvmlInit": self.reason}, self.library
         return assemble.dump(self.head, self.work, self.reason), self.library
 
+    def limit(self, deadline: float, section: float | None = None) -> None:
+        """Sets the deadlines, counted from when the reading began."""
+        self.deadline = deadline
+        self.section = section or deadline * SECTION_SHARE
+        self.end = self.begun + deadline
+
     def stop(self) -> None:
         """Abandons the child, whether it ends or not."""
         child.abandon(self.process)
@@ -65,6 +72,9 @@ class Reading:
     def _start(self, plan: dict[str, Any] | None) -> None:
         argv = self.command + ([] if plan is None else [json.dumps(plan)])
         self.process = child.start(argv)
+        assert self.process.stdout is not None
+        with suppress(OSError):  # what eight GPUs say does not wait for a reader that is still being imported
+            fcntl.fcntl(self.process.stdout, fcntl.F_SETPIPE_SZ, 1 << 20)
         self.children += 1
         self.started = False
         self.said = bytearray()

@@ -23,7 +23,7 @@ def on(gpus: object, identity: str, status: str) -> dict[tuple[str, str], str]:
 
 
 LOST = {
-    **{(rule.id, "gpu3"): "unknown" for rule in GPU_RULES if rule.id != "gpu.lost"},
+    **{(rule.id, "gpu3"): "unknown" for rule in GPU_RULES if rule.id not in ("gpu.lost", "gpu.growth")},
     ("pcie.p2p", "pair 0-3"): "unknown",
     ("pcie.p2p", "pair 1-3"): "unknown",
 }
