@@ -126,7 +126,7 @@ def _clean_record(record: Record, redactor: Redactor) -> bytes:
 def _serve(content: Content, redactor: Redactor, run: Run, url: str, left: float) -> None:
     """The record of a service, by counters alone: no prompt is sent, and no unit's log is asked for."""
     with tempfile.TemporaryDirectory(prefix="provcheck-") as folder:
-        file = Path(folder) / "serve.json"
+        file = Path(folder) / "record"
         ended = run(
             child.self_command("serve", url, "--passive", "--json", "--record", str(file)), min(60.0, left)
         )
