@@ -23,12 +23,13 @@ TIME_LIMIT = 120.0
 
 
 class Program(NamedTuple):
-    """Output of a program; ``tail``: the end matters more than the beginning."""
+    """Output of a program; ``tail``: the end matters more than the beginning; ``verdict``: its exit code is one."""
 
     file: str
     argv: tuple[str, ...]
     deadline: float
     tail: bool = False
+    verdict: bool = False
 
 
 PROGRAMS = (
@@ -110,7 +111,7 @@ def _gpus(content: Content, redactor: Redactor, run: Run, left: float) -> None:
         file = Path(folder) / "record"
         file.write_bytes(content.files["gpus.record.json"])
         judge = child.self_command("gpus", "--replay", str(file), "--verbose")
-        _program(content, redactor, run, Program("gpus.txt", tuple(judge), 30.0), left)
+        _program(content, redactor, run, Program("gpus.txt", tuple(judge), 30.0, verdict=True), left)
 
 
 def _clean_record(record: Record, redactor: Redactor) -> bytes:
@@ -151,7 +152,7 @@ def _program(content: Content, redactor: Redactor, run: Run, program: Program, l
         content.add(program.file, text.encode(), tail=program.tail)
     if ended.timed_out:
         content.left_out[program.file] = f"cut: {program.argv[0]} did not end within {program.deadline:g} s"
-    elif not text.strip() or (ended.code != 0 and program.file != "gpus.txt"):
+    elif not text.strip() or (ended.code != 0 and not program.verdict):
         content.left_out[program.file] = redactor.text(f"{Path(program.argv[0]).name} {_why(ended)}")
 
 
