@@ -1,7 +1,7 @@
 """A measurement over many nodes: one command per node, which meet at node 0 and do the same steps together.
 
-Steps: with ``pairwise`` first pairs of nodes, twice with other neighbours, so that a node that is bad with both is
-told from its neighbours; then all nodes in one communicator.
+Steps: with ``pairwise`` first pairs of nodes, each node with both its neighbours, so that a node that is bad with
+both is told from them; then all nodes in one communicator.
 """
 
 from __future__ import annotations
@@ -33,13 +33,15 @@ class NoId(Exception):
 
 
 def steps(nodes: Sequence[int], pairwise: bool) -> list[list[list[int]]]:
-    """Groups of nodes per step, the last step all of them. Two nodes are a pair already."""
+    """Groups of nodes per step, the last step all of them; with ``pairwise`` each node is in two pairs before."""
     found: list[list[list[int]]] = []
     if pairwise and len(nodes) > 2:
         even = [list(nodes[at : at + 2]) for at in range(0, len(nodes) - 1, 2)]
         turned = [*nodes[1:], nodes[0]]
         odd = [list(turned[at : at + 2]) for at in range(0, len(turned) - 1, 2)]
         found += [even, odd]
+        if len(nodes) % 2:
+            found.append([[nodes[0], nodes[-1]]])  # left over once each
     return [*found, [list(nodes)]]
 
 

@@ -13,8 +13,7 @@ from typing import Any
 
 from checks import child
 from checks.errors import BadInput
-from checks.gpus import dump
-from checks.gpus.dump import Gap
+from checks.load import busy
 from checks.nccl import crew, environment, library, pairs
 from checks.nccl.binding import OLDEST
 from checks.nccl.crew import Deadlines
@@ -23,7 +22,6 @@ from checks.nccl.rules_ranks import WITHOUT_P2P, WITHOUT_SHM
 
 SUMS = (8, 1 << 20, 8 << 20)
 """Bytes of the all-reduces before the greatest: each takes another of NCCL's ways (LL, LL128, Simple)."""
-BUSY_BYTES = 2 << 30
 SEES_S = 30.0
 
 
@@ -95,7 +93,7 @@ def look(wish: Wish, nvml: Mapping[str, Any] | None, own: Mapping[str, str] | No
         "source": source,
     }
     data |= {"environment": variables, "runs": [], "shm_bytes": _shm_bytes()}
-    data["busy"] = [] if wish.force else busy(nvml, [g for g in seen["gpus"] if g["ordinal"] in gpus])
+    data["busy"] = [] if wish.force else in_use(nvml, [g for g in seen["gpus"] if g["ordinal"] in gpus])
     return Bench(found.path, variables, data)
 
 
@@ -182,24 +180,14 @@ def _ask(path: str, runtimes: Sequence[str], variables: Mapping[str, str]) -> di
     return seen
 
 
-def busy(nvml: Mapping[str, Any] | None, gpus: Sequence[Mapping[str, Any]]) -> list[str]:
+def in_use(nvml: Mapping[str, Any] | None, gpus: Sequence[Mapping[str, Any]]) -> list[str]:
     """Who uses the GPUs, by NVML: a reason per GPU. Nothing when NVML did not tell."""
-    if nvml is None:
-        return []
     uuids = {gpu["uuid"] for gpu in gpus}
+    devices = nvml.get("devices") if nvml is not None else None
     reasons = []
-    for gpu in dump.parse(nvml, "this machine").gpus:
-        if gpu.text("nvmlDeviceGetUUID") not in uuids:
-            continue
-        memory = gpu.struct("memv2")
-        memory = gpu.struct("nvmlDeviceGetMemoryInfo") if isinstance(memory, Gap) else memory
-        used = None if isinstance(memory, Gap) else memory.get("used")
-        processes = gpu.values.get("nvmlDeviceGetComputeRunningProcesses")
-        if isinstance(processes, list) and processes:
-            pids = [str(entry.get("pid")) for entry in processes if isinstance(entry, Mapping)]
-            reasons.append(f"{gpu.subject} is used by process {', '.join(pids[:4])}")
-        elif isinstance(used, int) and used > BUSY_BYTES:
-            reasons.append(f"{gpu.subject} has {used / (1 << 30):.1f} GiB in use")
+    for number, device in enumerate(devices if isinstance(devices, list) else ()):
+        if isinstance(device, Mapping) and device.get("nvmlDeviceGetUUID") in uuids:
+            reasons += [f"gpu{number}: {who}" for who in busy.holders(device)]
     return reasons
 
 
