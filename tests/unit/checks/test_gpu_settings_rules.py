@@ -227,3 +227,14 @@ def test_the_count_names_gpus_that_are_counted_although_lost() -> None:
     data["devices"][2]["temp"] = {"err": 15, "msg": "GPU is lost"}
     finding = judged(data)["gpu.count", "host"]
     assert (finding.status, "gpu2" in finding.message) == (Status.PASS, True)
+
+
+@pytest.mark.parametrize(("seconds", "verdict"), [(0, "pass"), (30, "pass"), (40, "warn"), (-5, "pass")])
+def test_time_that_was_lost_to_heat_between_two_records_is_told(seconds: int, verdict: str) -> None:
+    data, since = machine(2), machine(2)
+    since["devices"][0]["viol_thermal"] = {"referenceTime": 10**15, "violationTime": 7 * 10**9}
+    later = {"referenceTime": 10**15 + 3600 * 10**6, "violationTime": (7 + seconds) * 10**9}
+    data["devices"][0]["viol_thermal"] = later
+    found = judged(data, since=since)["gpu.throttle", "gpu0"]
+    assert found.status.value == verdict
+    assert judged(data)["gpu.throttle", "gpu0"].status is Status.PASS

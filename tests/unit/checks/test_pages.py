@@ -69,8 +69,8 @@ def test_thresholds_belong_to_findings_that_exist() -> None:
     [
         ("gpu.pcie_replay", [pcie.MANY_REPLAYS]),
         ("gpu.retired_pages", [memory.FULL_TABLE]),
-        ("gpu.memory", [processes.DRIVERS_OWN / processes.GIB]),
-        ("gpu.clocks", [clocks._FAR_BELOW, clocks._BUSY]),
+        ("gpu.processes", [processes.DRIVERS_OWN / processes.GIB]),
+        ("gpu.clocks", [clocks._FAR_BELOW * 100]),
         ("nvlink.errors", [nvlink.NOISE]),
         ("node.shm", [row.fails // seat_limits.MIB for row in seat_limits.SHARED]),
         ("node.memlock", [seat_limits.MEMLOCK_FAILS // seat_limits.MIB]),
