@@ -5,11 +5,23 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from checks.data.load_limits import MEMORY_RATES, computed_memory_rate, memory_rate, pcie_limit
+from checks.data.load_limits import (
+    CLOCK_FLOOR,
+    COPY,
+    MEMORY,
+    MEMORY_RATES,
+    ONE_WAY,
+    PCIE_LANE_GBPS,
+    SIBLING,
+    computed_memory_rate,
+    memory_rate,
+    pcie_limit,
+)
 from checks.errors import BadInput
 from checks.load import busy, evidence, judge
 from checks.model import Finding, Status, verdict_of
@@ -124,7 +136,7 @@ def test_sound_measurements_pass_every_check(sound: Sound) -> None:
     assert len(findings) == 2 * (len(judge.RULES) + 2)
 
 
-LINK, MEMORY, HEAT = "runs/0/steps/link", "runs/0/steps/memory", "runs/0/steps/heat"
+LINK, STORE, HEAT = "runs/0/steps/link", "runs/0/steps/memory", "runs/0/steps/heat"
 CASES = [
     ("load.start", "runs/0/steps/start/uuid", "GPU-7", Status.UNKNOWN, "another GPU"),
     ("load.start", "runs/0/steps/start/took_s", 12.0, Status.WARN, "12.0 s"),
@@ -150,8 +162,8 @@ CASES = [
     ("load.copy_integrity", f"{LINK}/round/sampled_bad", 1, Status.FAIL, "corruption"),
     ("load.copy_integrity", f"{LINK}/echo/first_bad", 99, Status.FAIL, "byte 99"),
     ("load.copy_integrity", f"{LINK}/round", {}, Status.UNKNOWN, "not checked"),
-    ("load.memory_bandwidth", f"{MEMORY}/triad/best", None, Status.UNKNOWN, "not measured"),
-    ("load.memory_pattern", f"{MEMORY}/patterns/1/mismatches", 3, Status.FAIL, "'inverted'"),
+    ("load.memory_bandwidth", f"{STORE}/triad/best", None, Status.UNKNOWN, "not measured"),
+    ("load.memory_pattern", f"{STORE}/patterns/1/mismatches", 3, Status.FAIL, "'inverted'"),
     ("load.memory_pattern", f"{HEAT}/kept/mismatches", 1, Status.FAIL, "'random'"),
     ("load.memory_pattern", f"{HEAT}/kept", {}, Status.UNKNOWN, "at rest"),
     ("load.compute", f"{HEAT}/chains/launches", 0, Status.UNKNOWN, "nothing was computed"),
@@ -220,7 +232,7 @@ def test_the_way_that_changed_data_is_told_by_what_the_host_had(sound: Sound) ->
     ("path", "identity", "words"),
     [
         (f"{LINK}/h2d/best", "load.h2d", "the other GPUs reach 55.4"),
-        (f"{MEMORY}/triad/best", "load.memory_bandwidth", "the other GPUs reach 4350"),
+        (f"{STORE}/triad/best", "load.memory_bandwidth", "the other GPUs reach 4350"),
         (f"{HEAT}/chains/steps_per_s", "load.compute", "the other GPUs do 9000 Gsteps/s"),
     ],
 )
@@ -258,8 +270,8 @@ def test_one_slow_direction_stands_out(sound: Sound) -> None:
 def test_a_board_without_a_row_is_held_against_clock_and_bus(sound: Sound) -> None:
     data = sound()
     put(data, "before/devices/0/nvmlDeviceGetName", "NVIDIA H900")
-    put(data, f"{MEMORY}/copy/best", 2000.0)
-    put(data, f"{MEMORY}/triad/best", 2000.0)
+    put(data, f"{STORE}/copy/best", 2000.0)
+    put(data, f"{STORE}/triad/best", 2000.0)
     found = judged(data)["load.memory_bandwidth", "gpu0"]
     assert (found.status, "42% of clock x bus (4814)" in found.message) == (Status.FAIL, True)
     put(data, "before/devices/0/nvmlDeviceGetMemoryBusWidth", NOT_SUPPORTED)
@@ -372,3 +384,15 @@ def test_computed_limits_are_those_of_the_data_sheets() -> None:
     assert computed_memory_rate(9751, 384) == pytest.approx(936, rel=0.01)
     assert pcie_limit(5, 16) == pytest.approx(63.0, rel=0.001)
     assert pcie_limit(9, 16) is None
+
+
+def test_the_page_says_the_thresholds_that_hold(repo_root: Path) -> None:
+    page = (repo_root / "docs" / "load.md").read_text()
+    for limits in (COPY, MEMORY):
+        assert f"{limits.good:.0%}".replace("%", " %") in page
+        assert f"{100 * limits.bad:.0f} to {100 * limits.good:.0f} %" in page
+        assert f"under {limits.bad:.0%}".replace("%", " %") in page
+    for share in (SIBLING.good, ONE_WAY):
+        assert f"under {share:.0%} of".replace("%", " %") in page
+    assert f"| {CLOCK_FLOOR:.0%} of the highest SM clock".replace("%", " %") in page
+    assert all(f"gen{g} {rate}" in " ".join(page.split()) for g, rate in PCIE_LANE_GBPS.items() if g > 2)
