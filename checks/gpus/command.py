@@ -200,6 +200,10 @@ def judge_record(
     findings = judge.left_out(judge.judge(scene), ask.leave_out)
     if record.covers is not None:
         findings = coverage.kept(findings, record.covers)
+        if not findings:
+            raise BadInput(
+                f"{name} shows nothing that provcheck gpus judges; send 'nvidia-smi -q' or a kernel log"
+            )
     return Report("gpus", findings, "replayed" if replayed else "live", facts)
 
 
