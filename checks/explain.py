@@ -7,7 +7,7 @@ import json
 import click
 from click.shell_completion import CompletionItem
 
-from checks import pages
+from checks import pages, symptoms
 from checks.data.catalogue import CATALOGUE, Entry
 from checks.data.thresholds import THRESHOLDS
 from checks.errors import BadInput
@@ -16,6 +16,7 @@ _EPILOG = """\b
 Examples:
   provcheck explain gpu.row_remap
   provcheck explain --list
+  provcheck explain --symptom "CUDA error: system not yet initialized"
   provcheck explain --markdown findings
 """
 
@@ -36,11 +37,16 @@ def _ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Co
     type=click.Choice(list(pages.DOCUMENTS)),
     help="A page of the documentation: all findings, or what is checked and which finding says so.",
 )
+@click.option("--symptom", metavar="TEXT", help="What an error text of a GPU program means, and what to do.")
 @click.option("--json", "as_json", is_flag=True, help="For a program.")
-def explain(identity: str | None, as_list: bool, markdown: str | None, as_json: bool) -> int:
+def explain(
+    identity: str | None, as_list: bool, markdown: str | None, symptom: str | None, as_json: bool
+) -> int:
     """What a finding means, why it matters, an example, how to mend it, and where the rule comes from."""
-    if [as_list, markdown is not None, identity is not None].count(True) != 1:
+    if [as_list, markdown is not None, identity is not None, symptom is not None].count(True) != 1:
         raise BadInput("give one finding id like gpu.row_remap, or --list for all of them")
+    if symptom is not None:
+        return symptoms.answer(symptom, as_json=as_json)
     if markdown is not None:
         if as_json:
             raise BadInput("--markdown is for a reader, --json for a program; give one")

@@ -15,7 +15,7 @@ from pathlib import PurePath
 from typing import Any, NamedTuple
 
 from checks.errors import BadInput
-from checks.gpus.texts import coverage, listing, logs, lspci, smi_lists, smi_query, topology
+from checks.gpus.texts import coverage, listing, logs, lspci, smi_lists, smi_query, smi_table, topology
 from checks.gpus.texts.evidence import Evidence
 from checks.record import SIZE_LIMIT, Record
 
@@ -30,6 +30,7 @@ class Form(NamedTuple):
 
 FORMS = (
     Form("nvidia-smi -q (whole or an excerpt)", smi_query.recognises, smi_query.read),
+    Form("nvidia-smi", smi_table.recognises, smi_table.read),
     Form("nvidia-smi -L, nvidia-smi nvlink -s", smi_lists.recognises, smi_lists.read),
     Form("nvidia-smi topo -m, nvidia-smi topo -p2p r", topology.recognises, topology.read),
     Form("files of /sys and /proc under '### /path', ls -l of /dev", listing.recognises, listing.read),
@@ -91,6 +92,6 @@ def _record(evidence: Evidence) -> Record:
     if evidence.count is not None and 0 <= evidence.count <= 1024:
         nvml["nvmlDeviceGetCount"] = evidence.count
         covers.add(("gpu.count", "host"))
-    if evidence.p2p:
+    if evidence.p2p is not None:
         nvml["p2p"] = [dict(pair) for pair in evidence.p2p]
     return Record(sections=evidence.sections, nvml=nvml, covers=frozenset(covers))

@@ -32,7 +32,7 @@ class Evidence:
     devices: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
     driver: str | None = None
     count: int | None = None
-    p2p: tuple[Mapping[str, Any], ...] = ()
+    p2p: tuple[Mapping[str, Any], ...] | None = None
     extra: frozenset[tuple[str, str]] = frozenset()
 
 

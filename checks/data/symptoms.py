@@ -1,0 +1,174 @@
+"""Error texts that GPU programs print, what each means, and what to do: for whoever has only the text.
+
+``pattern`` is searched in the text, upper and lower case alike. The first rows are the most telling.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+
+class Symptom(NamedTuple):
+    """``check`` is the finding or command that proves it on the machine."""
+
+    name: str
+    pattern: str
+    cause: str
+    fix: str
+    check: str
+    source: str
+
+
+_RESET = "read gpu.xid and gpu.recovery, reset the GPU, or reboot"
+_CLEAN = "uninstall pynvml and nvidia-ml-py3, install nvidia-ml-py"
+
+SYMPTOMS = (
+    Symptom("driver-mismatch", r"Driver/library version mismatch|RmVersionMismatch|LIB_RM_VERSION_MISMATCH",
+            "the packages were upgraded under the loaded kernel module (NVML error 18); or a container brings other"
+            " libraries than its host",
+            "reboot or reload the modules, and hold the driver packages; a container needs its host's version",
+            "driver.library", "tinygrad/open-gpu-kernel-modules#47, shine-cluster#30, machine-shop#70"),
+    Symptom("cgroup-lost", r"Failed to initialize NVML: Unknown Error|NVMLError_Unknown|NVML.*\b999\b",
+            "the container lost /dev/nvidia* from its device cgroup, as after 'systemctl daemon-reload' on the host;"
+            " the host is well",
+            "restart the container; give it its devices by a way that a reload does not undo", "node.cgroup",
+            "NVIDIA/nvidia-container-toolkit#48, #251, #1227"),
+    Symptom("driver-not-loaded", r"couldn't communicate with the NVIDIA driver|Driver Not Loaded|DriverNotLoaded",
+            "the kernel module is not loaded", "modprobe nvidia, and read 'dmesg | grep -i nvrm' when that fails",
+            "driver.loaded", "nvml.h, error 9"),
+    Symptom("nvml-missing", r"NVML Shared Library Not Found|libnvidia-ml\.so(?:\.1)?: cannot open|LibraryNotFound",
+            "the driver's user-space part is not installed, or not visible in this container",
+            "install it in the kernel module's version; pass it into the container", "driver.library",
+            "nvml.h, error 12"),
+    Symptom("nvlinks-all-down", r"all links are in-?active",
+            "no NVLink of this GPU is up: it did not train, or its switches are not configured",
+            "read nvlink.state and fabric.state; restart fabric manager in the driver's version; reset all GPUs",
+            "nvlink.state", "leptonai/gpud#1085"),
+    Symptom("nvlink-inactive", r"Link \d+: <inactive>", "a link did not train: hardware, or a bridge not fully seated",
+            "compare with the siblings; on boards without a bridge all links of every GPU are inactive, which is well",
+            "nvlink.state", "azhpc-diagnostics#73, NVIDIA/NVSentinel#1481"),
+    Symptom("fabric-not-ready", r"\b802\b.*not yet initialized|system not yet initialized|CUDA_ERROR_SYSTEM_NOT_READY",
+            "the NVSwitch fabric is not configured: fabric manager does not run or has another version than the driver;"
+            " nvidia-smi -L still works",
+            "start nvidia-fabricmanager in exactly the driver's version, then look at fabric.state", "fabric.state",
+            "huggingface_hub#4128 and #4134, pytorch#35710, gpu-burn#92, ollama#9031"),
+    Symptom("fabric-status", r"(?:Status\s*:\s*)Insufficient Resources",
+            "the fabric calls itself completed with an error status: it is not usable",
+            "restart fabric manager; check its partitions", "fabric.state", "azhpc-images#506, NVIDIA/NVSentinel#883"),
+    Symptom("fabric-in-progress", r"(?:Fabric\s+)?State\s*:\s*In Progress",
+            "the fabric is still being configured; for minutes: fabric manager failed",
+            "systemctl status nvidia-fabricmanager; look again in a minute", "fabric.state",
+            "NVIDIA/NVSentinel#883 and #889"),
+    Symptom("shm-too-small",
+            r"posix_fallocate failed.*No space left|creating shared memory segment|/dev/shm/nccl-|shm\.h:\d+ NCCL WARN|"
+            r"Bus error.*(?:shm|shared memory)|insufficient shared memory",
+            "/dev/shm is too small for NCCL: a container gets 64 MiB by default",
+            "docker --shm-size=8g or --ipc=host; a larger tmpfs in LXC", "node.shm",
+            "NVIDIA/nccl#342 and #290, vllm#1710 and #6574, sglang#1986, MiniMax-01#42"),
+    Symptom("memlock", r"ibv_reg_mr\w* failed.*(?:Cannot allocate memory|ENOMEM)|ibv_create_cq.*Cannot allocate memory",
+            "the process may not lock enough memory for the network card (RLIMIT_MEMLOCK, often 8 MiB)",
+            "LimitMEMLOCK=infinity in the unit, --ulimit memlock=-1 for a container", "node.memlock",
+            "NVIDIA/nccl-tests#206"),
+    Symptom("p2p-disabled-over-nvlink", r"P2P is disabled between NVLINK connected GPUs",
+            "the links are up and the driver refuses peer access: fabric, access control or a driver option",
+            "read pcie.p2p and fabric.state; do not set NCCL_IGNORE_DISABLED_P2P, it only hides it", "pcie.p2p",
+            "NVIDIA/nccl#2329"),
+    Symptom("nvls", r"nvls\.cc:\d+ NCCL WARN|NVLS.*(?:failed|invalid argument)|CUDA failure.*multicast",
+            "the NVSwitch fabric is broken, and only the switches' reduction (NVLS) shows it",
+            "read fabric.state, restart fabric manager; NCCL_NVLS_ENABLE=0 only works around it", "fabric.state",
+            "NVIDIA/nccl#1562"),
+    Symptom("memory-not-supported", r"NotSupported.*nvmlDeviceGetMemoryInfo|nvmlDeviceGetMemoryInfo.*Not ?Supported",
+            "a GPU that shares its host's memory (GB10, DGX Spark) has no size of its own in NVML",
+            "take the size from /proc/meminfo or cudaMemGetInfo; update the program that asks", "gpu.memory",
+            "NVIDIA/cosmos#180, kubernetes-sigs/dra-driver-nvidia-gpu#1073, RL#2203"),
+    Symptom("pynvml-version", r"module 'pynvml' has no attribute '__version__'",
+            "nvidia-ml-py has no __version__, which the old package pynvml had",
+            "update the program; importlib.metadata.version('nvidia-ml-py') gives it", "driver.library",
+            "NVIDIA/TensorRT-LLM#2570"),
+    Symptom("pynvml-foreign",
+            r"module 'pynvml' has no attribute|pynvml.*(?:deprecated|FutureWarning)|from pynvml import",
+            "an old package named pynvml or nvidia-ml-py3 shadows NVIDIA's nvidia-ml-py", _CLEAN, "driver.library",
+            "vllm#12386, #12847 and #12977, nvitop#44"),
+    Symptom("uncorrectable-ecc", r"uncorrectable ECC error|CUDA_ERROR_ECC_UNCORRECTABLE",
+            "memory gave data that ECC could not mend (Xid 48, 63, 94 or 95): not a lack of memory",
+            "read gpu.xid, gpu.ecc and gpu.row_remap; restart the process; reset the GPU when remapping is pending",
+            "gpu.ecc", "vllm#5222, verl#407, ollama#4226"),
+    Symptom("off-the-bus", r"fallen off the bus|GPU is lost",
+            "the GPU no longer answers on PCIe: power, slot, riser, or itself (Xid 79, or without any Xid)",
+            "power the host off and on; reseat the board and its plugs when it recurs", "gpu.lost",
+            "NVIDIA/NVSentinel#155, leptonai/gpud#1209"),
+    Symptom("gsp", r"Xid.*\b(?:119|120)\b|Timeout after \d+s of waiting for RPC response|GSP.*(?:RPC|heartbeat)",
+            "the GPU's own firmware (GSP) hangs; every call to it takes long or never returns", _RESET, "gpu.xid",
+            "dcgm-exporter#84, open-gpu-kernel-modules#446, gpud#117, DCGM#144"),
+    Symptom("gpu-err", r"\bERR!|GPU requires reset",
+            "a part of the GPU's readings fails: GSP or the GPU itself", _RESET, "gpu.recovery",
+            "gpustack/runtime#26, dcgm-exporter#46"),
+    Symptom("p2p-broken", r"(?:NCCL|all_?reduce|collective).*(?:hang|timed? ?out)|Watchdog caught collective|"
+            r"generating GPU P2P access cache|Timeout.*ALLREDUCE",
+            "GPUs wait for each other: a peer copy that never arrives (ACS or a translating IOMMU), or a dead rank",
+            "provcheck nccl repeats it with peer copies off and names the layer; then pcie.acs and node.iommu",
+            "pcie.acs",
+            "NVIDIA/nccl#257, #606, #667, #1999, #2079; nccl-tests#117; vllm#6895 and #8735"),
+    Symptom("p2p-wrong-data", r"(?:peer|p2p).*(?:mismatch|wrong|corrupt)|Invalid value when checking the pattern",
+            "peer copies arrive damaged although every capability says yes: IOMMU, ACS, or a patched driver",
+            "provcheck load compares every pair on the destination; iommu=pt, ACS off, or peer copies off", "pcie.p2p",
+            "NVIDIA/nccl#2335, NVIDIA/open-gpu-kernel-modules#1257, pytorch#84803, rapidsmpf#1128, club-3090#922"),
+    Symptom("p2p-slow", r"P2P.*(?:10|100)x slow|NVLink.*active.*slow",
+            "links look active and the data does not go over them", "provcheck nccl measures the way that is used",
+            "pcie.p2p", "dstack#1167"),
+    Symptom("unhandled-system-error", r"unhandled system error",
+            "NCCL met an error of the operating system: mostly /dev/shm, network or device access",
+            "run it with NCCL_DEBUG=WARN and read the line before; look at node.shm and node.memlock", "node.shm",
+            "vllm#1710, production-stack#44"),
+    Symptom("mig", r"MIG.*(?:int|parse|invalid literal)|invalid literal for int.*MIG|Insufficient Permissions.*MIG",
+            "MIG is on: the whole GPU gives no memory or utilisation, only its parts do",
+            "name a MIG device, or switch MIG off (nvidia-smi -mig 0) and reset", "gpu.mig",
+            "sglang#2933, gpustat#102"),
+    Symptom("pcie-limited-card", r"available PCIe bandwidth, limited by",
+            "a network card runs on fewer lanes than it could: no finding about a GPU",
+            "look at the slot of that card; the GPUs' own width is gpu.pcie_width", "gpu.pcie_width",
+            "imbue-ai/cluster-health"),
+    Symptom("pcie-slow", r"PCIe.*(?:x[148]\b|gen ?1|2\.5 ?GT/s)",
+            "a link on fewer lanes is a fault; generation 1 while idle is not",
+            "read gpu.pcie_width and gpu.pcie_generation while something copies; reseat the board", "gpu.pcie_width",
+            "nvtop#6, jan#183, club-3090#1098, NVIDIA/NVSentinel#890"),
+    Symptom("topology-slow", r"topo.*(?:hang|slow|\d{2,} ?s(?:ec)?)|nvidia-smi.*(?:hang|stuck|takes)",
+            "the driver waits for a GPU or a link that does not answer, such as a bridge that is half seated",
+            "reseat the NVLink bridge; read gpu.xid", "driver.responds", "NVIDIA/nccl#557, gpud#117"),
+    Symptom("remap-growth", r"rows? remapped.*\d+.*->|Xid.*\b(?:48|63|94|171)\b",
+            "memory goes bad row by row: one that is healed is fine, growth after a reboot is a dying board",
+            "provcheck gpus --since an earlier record judges the growth", "gpu.row_remap", "vllm-backport#62"),
+    Symptom("xid", r"NVRM: Xid", "the driver's own report of an error of a GPU",
+            "save the kernel log and give it to provcheck gpus --replay: it names the kind and the act", "gpu.xid",
+            "NVIDIA Xid catalog"),
+    Symptom("false-green", r"PASS.*(?:MEMORY_ALLOC|error)|diag.*healthy.*(?:fail|error)",
+            "another tool calls a machine healthy that it could not look at",
+            "believe only checks that could look: unknown is not healthy", "driver.responds",
+            "IBM/autopilot#68, DCGM#284"),
+    Symptom("out-of-memory", r"CUDA out of memory|CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation",
+            "the GPU's memory is used up: by this program, or by another that still holds it",
+            "look at gpu.processes and gpu.memory; provcheck fit says what the model needs", "gpu.memory",
+            "CUDA runtime error 2"),
+    Symptom("no-device",
+            r"no CUDA-capable device|CUDA_ERROR_NO_DEVICE|No CUDA GPUs are available|Found no NVIDIA driver",
+            "no GPU is visible to CUDA: hidden by a variable, no device node (nvidia-uvm), or no driver",
+            "look at node.environment, node.device_nodes and driver.loaded", "node.device_nodes",
+            "CUDA runtime error 100"),
+    Symptom("no-kernel-image", r"no kernel image is available",
+            "the program was not built for this generation of GPUs", "install a build for it", "driver.floor",
+            "CUDA runtime error 209"),
+    Symptom("illegal-address", r"illegal memory access|CUDA_ERROR_ILLEGAL_ADDRESS|device-side assert",
+            "a kernel reached out of bounds (Xid 31, 13 or 43): a program's fault, such as a drafter's mask token"
+            " beyond the vocabulary",
+            "no GPU reset; check the model's and the drafter's config (provcheck drafter)", "gpu.xid",
+            "CUDA runtime error 700"),
+)  # fmt: skip
+
+_TABLE = tuple((re.compile(row.pattern, re.IGNORECASE), row) for row in SYMPTOMS)
+TEXT_LIMIT = 8000
+
+
+def explain(text: str) -> tuple[Symptom, ...]:
+    """The rows that a text matches, the most telling first. Pure; only the first 8000 characters are read."""
+    return tuple(row for pattern, row in _TABLE if pattern.search(text[:TEXT_LIMIT]))
