@@ -220,13 +220,21 @@ def test_the_single_file_loads_gpus_too(tmp_path: Path) -> None:
     assert (done.returncode, json.loads(done.stdout)["verdict"]) == (0, "pass"), done.stderr
 
 
+def _mapped(pid: int, library: str) -> bool:
+    try:
+        return library in Path(f"/proc/{pid}/maps").read_text()
+    except OSError:
+        return False
+
+
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_no_child_outlives_an_interrupted_run(tmp_path: Path, how: signal.Signals) -> None:
-    env = environment()
-    argv = load_rig.command("--json", *SMALL[2:], "--seconds", 60)
+    # A child in the middle of a call that never returns, with a deadline that is far off.
+    env = environment("hang:cuMemcpyDtoHAsync_v2,ignore-term")
+    argv = load_rig.command("--json", *SMALL, "--deadline", 100)
     process = subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    wait(lambda: len(marked(env[MARK])) >= 3, "the children did not start", 20)
-    time.sleep(0.3)
+    wait(lambda: any(_mapped(pid, "libcuda.so.1") for pid in marked(env[MARK])), "no child started", 20)
+    time.sleep(1.0)
     os.kill(process.pid, how)
     process.communicate(timeout=20)
     assert_gone(env[MARK])
