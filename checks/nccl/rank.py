@@ -71,7 +71,9 @@ def _work(asked: dict[str, Any]) -> None:
     say(init_s=time.monotonic() - began)
     say(segments=sorted(segments.held_by([os.getpid()])))
     if (on := nccl.device(comm)) not in (None, asked["gpu"]):
-        raise NcclError(0, f"the communicator is on GPU {on}, this rank on GPU {asked['gpu']}", "ncclCommCuDevice")
+        raise NcclError(
+            0, f"the communicator is on GPU {on}, this rank on GPU {asked['gpu']}", "ncclCommCuDevice"
+        )
     team = Team(nccl, comm, gpu, asked)
     for size in team.sizes:
         say(phase=f"sum {size}")
