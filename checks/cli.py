@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from checks.errors import BadInput
-from checks.model import EXIT_USAGE
 
-EXIT_INTERRUPTED = 130
+EXIT_USAGE, EXIT_INTERRUPTED = 2, 130
 
 
 class Row(NamedTuple):
@@ -26,6 +25,9 @@ class Row(NamedTuple):
 
 COMMANDS: dict[str, Row] = {
     "gpus": Row("checks.gpus.command:gpus", "Are all GPUs there and healthy? Passive: reads only."),
+    "load": Row(
+        "checks.load.command:load", "Do the GPUs work? Puts them to work for seconds, checks results."
+    ),
     "nccl": Row(
         "checks.nccl.command:nccl", "Do peer copies and collectives work, and how fast? Without PyTorch."
     ),
@@ -65,12 +67,26 @@ def main(argv: Sequence[str] | None = None) -> int:
             from checks.probe import main as probe
 
             return probe(args[1:])
-        from checks.group import run
-
-        return run(args, COMMANDS)
+        return _run(args)
     except BadInput as error:
         print(f"provcheck: {error}", file=sys.stderr)  # noqa: T201
         return EXIT_USAGE
     except KeyboardInterrupt:
         print("provcheck: interrupted, no verdict", file=sys.stderr)  # noqa: T201
         return EXIT_INTERRUPTED
+
+
+def _run(args: Sequence[str]) -> int:
+    if args[:1] != ["gpus"]:
+        from checks.group import run
+
+        return run(args, COMMANDS)
+    from checks.gpus import early
+
+    early.start(args[1:])
+    try:
+        from checks.group import run
+
+        return run(args, COMMANDS)
+    finally:
+        early.stop()

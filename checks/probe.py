@@ -17,6 +17,10 @@ def main(args: Sequence[str]) -> int:
         from checks.gpus import collect
 
         return collect.main(args[1:])
+    if list(args[:1]) == ["load"]:
+        from checks.load import probe as load
+
+        return load.main(args[1:])
     if list(args[:1]) == ["drafter"]:
         from checks.drafter import afar
 

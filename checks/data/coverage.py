@@ -29,7 +29,7 @@ COVERAGE = (
         "volatile, aggregate, SRAM threshold, pending mode",
         ("gpu.ecc", "load.ecc"),
     ),
-    Row("Row remapping", "pending, failed, grown since a record", ("gpu.row_remap",)),
+    Row("Row remapping", "pending, failed, grown since a record", ("gpu.row_remap", "gpu.growth")),
     Row("Retired pages", "GPUs before Ampere", ("gpu.retired_pages",)),
     Row("The action that the driver itself asks for", "none, reset, drain, reboot", ("gpu.recovery",)),
     Row("Xid in the kernel log", "since boot and since the last reset", ("gpu.xid", "node.xid")),

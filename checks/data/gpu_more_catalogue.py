@@ -119,6 +119,15 @@ GPU_MORE: dict[str, Entry] = {
         "Look from the host with nvidia-smi; when there is no process there either, reset the GPU.",
         "nvmlDeviceGetComputeRunningProcesses; NVIDIA/nvidia-docker#179 and #1483",
     ),
+    "gpu.growth": Entry(
+        "The earlier record is this GPU's",
+        "Remapped rows, retired pages, errors of a GPU's life, PCIe replays and NVLink errors say most by how they "
+        "grow. The earlier record (--since) counts only where it holds a GPU of the same UUID; a counter that went "
+        "back was cleared by a reboot or reset and is no growth. What grew is told by the check it belongs to.",
+        "unknown gpu0 gpu.growth the earlier record does not hold this GPU: nothing can be said of what grew",
+        "Give --since a record of this machine.",
+        "a board with 11 remapped rows had 12 after a reboot and served wrong answers in between",
+    ),
     "nvlink.symmetry": Entry(
         "Siblings have as many active NVLinks",
         "One GPU with fewer links slows every job that spans them. No link on any GPU is a machine without bridges "
@@ -140,7 +149,7 @@ GPU_MORE: dict[str, Entry] = {
         "Without it copies go through host memory. With NVLinks up and peer-to-peer off something is wrong. 'OK' is "
         "the driver's word and no proof: copies arrive damaged or never on machines where it says OK, therefore "
         "'provcheck nccl' tries the data path.",
-        "fail pair 0-1 pcie.p2p NVLinks join them and peer-to-peer is disabled by a driver option",
+        "fail pair 0-1 pcie.p2p NVLinks join them, and no peer-to-peer: disabled by a driver option",
         "Read fabric.state, NVreg_ options in /etc/modprobe.d, pcie.acs and node.iommu.",
         "nvmlDeviceGetP2PStatus; NVIDIA/nccl#2329; NVIDIA/open-gpu-kernel-modules#1257",
     ),

@@ -12,7 +12,7 @@ from checks import record as records
 from checks import testhost
 from checks.errors import BadInput, Unreachable
 from checks.files import write_whole
-from checks.gpus import collect, dump, judge, mask, node
+from checks.gpus import collect, dump, early, judge, mask, node
 from checks.gpus.dump import Gap
 from checks.gpus.health import address
 from checks.gpus.rule import COMPUTE_MODES, Plan, Scene
@@ -167,7 +167,7 @@ def _asked(
 
 def _observe(host: str | None, deadline: float) -> Record:
     if host is None:
-        return collect.collect(deadline)
+        return collect.collect(deadline, reading=early.take(deadline))
     from checks.remote import record
 
     return record(host, deadline)

@@ -194,7 +194,9 @@ def count(scene: Scene) -> Outcome:
         return unknown(
             "NVML lists no GPU, and nobody said how many there should be", value=0, fix="say --expect N"
         )
-    return passed(f"{seen}{of} GPUs", value=seen, limit=expect)
+    lost = [gpu.subject for gpu in scene.dump.gpus if gpu.lost() is not None]
+    but = f", and NVML counts {', '.join(lost)} although lost: see gpu.lost" if lost else ""
+    return passed(f"{seen}{of} GPUs{but}", value=seen, limit=expect)
 
 
 def _count_without_nvml(scene: Scene) -> Outcome:

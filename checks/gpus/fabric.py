@@ -84,6 +84,8 @@ def _cluster(gpu: Gpu, scene: Scene, board: Board | None, info: Mapping[str, Any
         theirs = other.struct("fabricV")
         if isinstance(theirs, Gap) or theirs.get("state") != COMPLETED or _identity(theirs) == (uuid, clique):
             continue
+        if isinstance(uuid, tuple) and any(uuid) and not any(_identity(theirs)[0] or ()):
+            continue  # it is out of every cluster, which is its own finding
         return warned(
             f"{other.subject} is in another fabric cluster or clique: NVLink does not join the two",
             value=clique,

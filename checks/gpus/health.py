@@ -34,9 +34,6 @@ def lost(gpu: Gpu, scene: Scene) -> Outcome:
         return unknown(
             "neither temperature, power nor memory could be read, so nothing shows that it is alive"
         )
-    error = first_error(*live[:2])
-    if error is not None:
-        return unread("temperature or power, which the board itself must give,", error)
     return passed("answers with live values")
 
 

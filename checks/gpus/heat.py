@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from checks.gpus.dump import Gap, Gpu
+from checks.gpus.dump import Gap, Gpu, Violation
+from checks.gpus.growth import before
 from checks.gpus.rule import Outcome, Scene, failed, first_error, passed, unread, warned
 
 IDLE, APPLICATION, SW_POWER_CAP, HW_SLOWDOWN = 0x1, 0x2, 0x4, 0x8
@@ -96,10 +97,36 @@ def throttle(gpu: Gpu, scene: Scene) -> Outcome:
     if held & SW_POWER_CAP and idle(gpu):
         fix = "compare the power limit with its default (nvidia-smi -q -d POWER)"
         return warned("held by the power cap while idle", value=f"{held:#x}", fix=fix)
+    lost = _time_lost(gpu, scene)
+    if lost is not None:
+        return lost
     error = first_error(*map(gpu.number, _REASONS), gpu.struct("nvmlDeviceGetUtilizationRates"))
     if error is not None:
         return unread("one of the readings of what holds the clocks", error)
     return passed("idle" if held & IDLE else "clocks not held down", value=f"{held:#x}")
+
+
+_POLICIES = {"thermal": "heat", "board": "the board's power limits", "reliab": "voltage reliability"}
+SHARE_LOST = 0.01
+"""Share of the time between two records that counts as throttled."""
+
+
+def _time_lost(gpu: Gpu, scene: Scene) -> Outcome | None:
+    """What the policies that protect the board took since the earlier record (nvmlDeviceGetViolationStatus)."""
+    old = before(gpu, scene)
+    for name, why in _POLICIES.items() if old else ():
+        then, now = old.violation(name) if old else None, gpu.violation(name)
+        if not isinstance(then, Violation) or not isinstance(now, Violation) or now.at_us <= then.at_us:
+            continue
+        share = (now.lost_ns - then.lost_ns) / ((now.at_us - then.at_us) * 1000)
+        if share >= SHARE_LOST:
+            return warned(
+                f"{share:.0%} of the time since the earlier record was lost to {why}",
+                value=round(share, 3),
+                limit=SHARE_LOST,
+                fix="check fans, airflow and power feeds; read gpu.temperature and gpu.power_limit under load",
+            )
+    return None
 
 
 def idle(gpu: Gpu) -> bool:
@@ -136,7 +163,7 @@ def power_limit(gpu: Gpu, scene: Scene) -> Outcome:
             unit="W",
             fix=f"nvidia-smi -i {gpu.index} -pl {normal}, unless the cap is meant",
         )
-    error = first_error(enforced)
+    error = first_error(enforced, gpu.number("nvmlDeviceGetPowerUsage"))
     if error is not None:
-        return unread("the power limit in force", error)
+        return unread("the power limit in force or the power in use", error)
     return passed(f"{watts} W, default {normal} W", value=watts, limit=normal, unit="W")

@@ -13,6 +13,7 @@ from checks.gpus import (
     driver,
     fabric,
     firmware,
+    growth,
     health,
     heat,
     memory,
@@ -38,6 +39,8 @@ HOST_RULES = (
 
 ADAPTER_RULE = "driver.adapter_init"
 """Judges what NVML does not show: one finding per such GPU, by its PCI address, else one for the host."""
+
+GROWTH_RULE = "gpu.growth"
 
 GPU_RULES = (
     GpuRule("gpu.lost", health.lost),
@@ -67,6 +70,7 @@ GPU_RULES = (
     GpuRule("nvlink.symmetry", nvlink.symmetry),
     GpuRule("nvlink.errors", nvlink.errors),
     GpuRule("fabric.state", fabric.fabric),
+    GpuRule(GROWTH_RULE, growth.compared),
 )
 
 PAIR_RULE = "pcie.p2p"
@@ -83,6 +87,11 @@ def judge(scene: Scene) -> tuple[Finding, ...]:
     return (*_host(scene), *adapters, *_gpus(scene), *(() if _blind(scene) else pairs), *around)
 
 
+def _asked(scene: Scene) -> tuple[GpuRule, ...]:
+    """The rules about GPUs; growth is only asked for with an earlier record."""
+    return tuple(rule for rule in GPU_RULES if rule.id != GROWTH_RULE or scene.since is not None)
+
+
 def _blind(scene: Scene) -> bool:
     """Whether NVML gave no list of GPUs at all."""
     return scene.dump.init is not None or isinstance(scene.dump.count, Gap)
@@ -97,16 +106,19 @@ def left_out(findings: tuple[Finding, ...], ids: frozenset[str]) -> tuple[Findin
 def _none_wanted(scene: Scene) -> Iterator[Finding]:
     seen = scene.dump.count
     surplus = seen if isinstance(seen, int) else 0
-    for rule in (*HOST_RULES, *GPU_RULES):
+    for identity in (
+        *(rule.id for rule in HOST_RULES),
+        *(rule.id for rule in _asked(scene)),
+        ADAPTER_RULE,
+        PAIR_RULE,
+    ):
         outcome = skipped("no GPU is wanted here")
-        if rule.id == "gpu.count":
+        if identity == "gpu.count":
             outcome = passed("0 of 0 GPUs", value=0, limit=0)
             if surplus:
                 fix = "correct the inventory, or --expect"
                 outcome = warned(f"{surplus} GPUs where none is wanted", value=surplus, limit=0, fix=fix)
-        yield outcome.finding(rule.id, "host")
-    for identity in (ADAPTER_RULE, PAIR_RULE):
-        yield skipped("no GPU is wanted here").finding(identity, "host")
+        yield outcome.finding(identity, "host")
 
 
 def _host(scene: Scene) -> Iterator[Finding]:
@@ -121,10 +133,10 @@ def _gpus(scene: Scene) -> Iterator[Finding]:
     if _blind(scene):
         yield from _not_enumerated(scene)
     elif not scene.dump.gpus:
-        for rule in GPU_RULES:
+        for rule in _asked(scene):
             yield skipped("NVML lists no GPU: see gpu.count").finding(rule.id, "host")
     for gpu in scene.dump.gpus:
-        for rule in GPU_RULES:
+        for rule in _asked(scene):
             outcome = _judge_gpu(rule, gpu, scene)
             if outcome is not None:
                 yield outcome.finding(rule.id, gpu.subject)
@@ -132,7 +144,7 @@ def _gpus(scene: Scene) -> Iterator[Finding]:
 
 def _not_enumerated(scene: Scene) -> Iterator[Finding]:
     gap = scene.dump.init or scene.dump.count
-    for rule in GPU_RULES:
+    for rule in _asked(scene):
         outcome = unknown(f"the GPUs could not be asked: {gap}")
         if rule.id == "gpu.lost" and isinstance(gap, Gap) and gap.code == GPU_IS_LOST:
             outcome = health.lost(Gpu(0, {}, gap), scene)

@@ -204,8 +204,10 @@ def retired_pages(gpu: Gpu, scene: Scene) -> Outcome | None:
             fix=f"drain it, read the Xid (48, 63) in the log; if it goes on, {_REPLACE}",
         )
     gaps = [value for value in (pending, double, single) if isinstance(value, Gap)]
-    fields = gpu.by_field("RETIRED_DBE"), gpu.by_field("RETIRED_SBE"), gpu.by_field("RETIRED_PENDING")
-    error = first_error(*gaps, *fields) or next((gap for gap in gaps if gap == NOT_READ), None)
+    behind = [gpu.by_field(name) for name in ("RETIRED_DBE", "RETIRED_SBE", "RETIRED_PENDING")]
+    error = first_error(*gaps, *behind, *map(gpu.numbers, ("retired_dbe", "retired_sbe"))) or next(
+        (gap for gap in gaps if gap == NOT_READ), None
+    )
     if error is not None:
         return unread("retired pages", error)
     if len(gaps) == 3:

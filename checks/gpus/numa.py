@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from checks.gpus.dump import Gap, Gpu
+from checks.gpus.health import address
 from checks.gpus.rule import Outcome, Scene, first_error, not_absent, passed, skipped, unread, warned
 
 _CPUS, _NODE = "nvmlDeviceGetCpuAffinity", "nvmlDeviceGetNumaNodeId"
@@ -21,28 +22,34 @@ def near(gpu: Gpu) -> frozenset[int] | Gap:
 
 
 def numa(gpu: Gpu, scene: Scene) -> Outcome | None:
-    """Is it known which CPUs are near the GPU?"""
-    if not scene.holds(_CPUS, _NODE):
+    """Is it known which CPUs are near the GPU, and may this process run on one of them?"""
+    where = address(gpu)
+    by_bus = None if isinstance(where, Gap) else scene.node.bus.cpus.get(where)
+    if not scene.holds(_CPUS, _NODE) and not by_bus:
         return None
-    cpus, node = near(gpu), gpu.number(_NODE)
-    error = first_error(cpus, node)
+    said, node = near(gpu), gpu.number(_NODE)
+    error = first_error(said, node)
     if error is not None:
         return unread("CPU affinity", error)
-    where = "" if isinstance(node, Gap) else f"NUMA node {node}, "
-    if isinstance(cpus, Gap):
-        if isinstance(node, Gap):
-            gap = not_absent(cpus, node)
-            if gap is not None:
-                return unread("CPU affinity", gap)
-            return skipped("this driver does not say which CPUs are near it")
-        return passed(f"NUMA node {node}", value=node)
+    cpus = by_bus or (frozenset() if isinstance(said, Gap) else said)
+    at = "" if isinstance(node, Gap) else f"NUMA node {node}, "
     if not cpus:
+        gap = not_absent(said, node)
+        if gap is not None:
+            return unread("CPU affinity", gap)
+        if isinstance(node, Gap):
+            return skipped("neither driver nor bus say which CPUs are near it")
+        return passed(f"NUMA node {node}", value=node)
+    mine = scene.node.seat.cpus
+    if mine and not mine & cpus:
         return warned(
-            f"{where}no CPU is near it",
-            cause="the firmware or the hypervisor gives the slot no NUMA node, or that node has no CPU",
-            fix="give a virtual machine the GPU's node (hostpci with numa), or set NUMA in the firmware set-up",
+            f"{at}CPUs {ranges(cpus)} are near it, this process may use {ranges(mine)} only",
+            value=ranges(mine),
+            limit=ranges(cpus),
+            cause="a cpuset of the container, of systemd (CPUAffinity) or of taskset: each copy crosses the sockets",
+            fix=f"give the service CPUs near its GPUs (CPUAffinity={ranges(cpus)}), or give it the near GPUs",
         )
-    return passed(f"{where}CPUs {ranges(cpus)} are near it", value=len(cpus), unit="CPUs")
+    return passed(f"{at}CPUs {ranges(cpus)} are near it", value=len(cpus), unit="CPUs")
 
 
 def ranges(cpus: frozenset[int]) -> str:

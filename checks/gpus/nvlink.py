@@ -178,6 +178,8 @@ def errors(gpu: Gpu, scene: Scene) -> Outcome | None:
     if all(isinstance(total, Gap) for total in totals.values()):
         gap = not_absent(*totals.values())
         return unread("NVLink error counters", gap) if gap else skipped("no NVLink error counters here")
+    if not active(gpu) and not any(totals.values()):
+        return skipped("no NVLink is active: there is nothing to count")
     said = ", ".join(f"{n} {_COUNTERS[kind]}" for kind, n in totals.items() if isinstance(n, int))
     told = (
         "none more than in the earlier record" if before(gpu, scene) else "repaired ones alone are no finding"

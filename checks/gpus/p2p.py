@@ -73,7 +73,7 @@ def _pair(one: Gpu, other: Gpu, ways: list[Pair]) -> Outcome:
     where = f", {place}" if (place := _place(ways)) else ""
     if bad and linked:
         return failed(
-            f"NVLinks join them and peer-to-peer is {told}",
+            f"NVLinks join them, and no peer-to-peer: {told}",
             value=bad[0],
             limit=0,
             cause="the driver does not use the links: fabric, access control or a driver option (NVIDIA/nccl#2329)",
@@ -81,11 +81,11 @@ def _pair(one: Gpu, other: Gpu, ways: list[Pair]) -> Outcome:
         )
     if bad and all(status in (2, 5) for status in bad):
         return skipped(
-            f"peer-to-peer is {told} between them{where}: copies go through host memory", value=bad[0]
+            f"no peer-to-peer: {told}{where}; copies between them go through host memory", value=bad[0]
         )
     if bad:
         return warned(
-            f"peer-to-peer is {told}{where}: copies between them go through host memory",
+            f"no peer-to-peer: {told}{where}; copies between them go through host memory",
             value=bad[0],
             limit=0,
             cause="the way between the two slots does not carry peer traffic, or an option forbids it",

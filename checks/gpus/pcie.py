@@ -144,11 +144,11 @@ def bar1(gpu: Gpu, scene: Scene) -> Outcome | None:
     if size <= 0:
         less = "no BAR1 window"
     elif max(others, default=0) > size:
-        less = f"BAR1 of {size // MIB} MiB, a sibling has {max(others) // MIB}"
+        less = f"BAR1 of {_size(size)}, a sibling has {_size(max(others))}"
     elif size < SMALL_BAR1 and len(scene.dump.gpus) > 1:
-        less = f"BAR1 of {size // MIB} MiB"
+        less = f"BAR1 of {_size(size)}"
     elif board is not None and board.ecc and memory and size < memory:
-        less = f"BAR1 of {size // MIB} MiB, less than the {memory // MIB} MiB of memory"
+        less = f"BAR1 of {_size(size)}, less than the {_size(memory)} of memory"
     if less:
         return warned(
             f"{less}: peers and network cards reach only that part of its memory",
@@ -158,7 +158,11 @@ def bar1(gpu: Gpu, scene: Scene) -> Outcome | None:
             cause="resizable BAR or above-4G decoding is off, or a virtual machine was given a small window",
             fix="turn on above-4G decoding and resizable BAR in the firmware set-up of the host",
         )
-    return passed(f"BAR1 of {size // MIB} MiB", value=size // MIB, unit="MiB")
+    return passed(f"BAR1 of {_size(size)}", value=size // MIB, unit="MiB")
+
+
+def _size(size: int) -> str:
+    return f"{size / (1024 * MIB):.4g} GiB" if size >= 1024 * MIB else f"{size // MIB} MiB"
 
 
 def _bar1(gpu: Gpu) -> int | None:

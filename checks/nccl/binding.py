@@ -11,6 +11,7 @@ from typing import Any
 
 SUCCESS, IN_PROGRESS = 0, 7
 FLOAT32, SUM, MAX = 7, 0, 2
+SONAME = "libnccl.so.2"
 ID_BYTES = 128
 OLDEST = 21400
 """The first version with non-blocking communicators, 2.14."""
@@ -80,11 +81,21 @@ class Nccl:
         self._lib.ncclCommGetAsyncError.argtypes = [comm, ctypes.POINTER(ctypes.c_int)]
         self._lib.ncclCommAbort.argtypes = [comm]
         self._lib.ncclAllReduce.argtypes = [
-            ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, comm, stream,
-        ]  # fmt: skip
+            ctypes.c_void_p,
+            ctypes.c_void_p,
+            ctypes.c_size_t,
+            ctypes.c_int,
+            ctypes.c_int,
+            comm,
+            stream,
+        ]
         self._lib.ncclCommInitRankConfig.argtypes = [
-            ctypes.POINTER(ctypes.c_void_p), ctypes.c_int, UniqueId, ctypes.c_int, ctypes.POINTER(_Config),
-        ]  # fmt: skip
+            ctypes.POINTER(ctypes.c_void_p),
+            ctypes.c_int,
+            UniqueId,
+            ctypes.c_int,
+            ctypes.POINTER(_Config),
+        ]
 
     def _version(self) -> int:
         number = ctypes.c_int()
@@ -118,6 +129,14 @@ class Nccl:
         if state.value not in (SUCCESS, IN_PROGRESS):
             raise NcclError(state.value, self._text(state.value), call)
         return state.value == SUCCESS
+
+    def device(self, comm: Any) -> int | None:
+        """The GPU that the communicator works on, None where this NCCL does not tell."""
+        if not hasattr(self._lib, "ncclCommCuDevice"):
+            return None
+        number = ctypes.c_int(-1)
+        self._check(self._lib.ncclCommCuDevice(comm, ctypes.byref(number)), "ncclCommCuDevice")
+        return number.value if number.value >= 0 else None
 
     def all_reduce(self, source: int, target: int, count: int, comm: Any, stream: Any, op: int = SUM) -> None:
         """Puts an all-reduce of ``count`` float32 on the stream."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,12 @@ from checks.errors import BadInput
 from checks.files import write_whole
 from checks.gpus import collect, dump
 from checks.model import Report
-from checks.nccl import environment, measured, run
+from checks.nccl import environment, launch, measured, nodes, run
 from checks.nccl.crew import Deadlines
 from checks.nccl.judge import judge
 from checks.nccl.scene import Scene
 from checks.record import Record, Section
+from checks.remote import asked
 from checks.report.options import Presentation, finish, report_options
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -27,6 +29,8 @@ Examples:
   provcheck nccl                                    the engine that is installed here, all GPUs
   provcheck nccl --unit kpro-chat.service           with the library and variables of this service
   provcheck nccl --env /opt/kpro/envs/vllm-0.20.1 --gpus 0,1
+  provcheck nccl --rdzv node0:29400 --nnodes 2 --node-rank 1
+  srun -N 4 --ntasks-per-node 1 provcheck nccl --rdzv node0:29400 --pairwise
   provcheck nccl --record nccl.json                 keep what was measured
   provcheck nccl --replay nccl.json                 judge it again, anywhere
 
@@ -34,6 +38,8 @@ Examples:
 Uses the GPUs for some seconds, and refuses when somebody else does (--force tests beside them). No PyTorch is
 needed: only libnccl.so.2, found where engines find it. What a finding means: provcheck explain ID.
 """
+_TRIES, _STEPS = 3, 10
+"""What a run takes at most, for one that waits for it elsewhere: it is tried in three ways, each with so many steps."""
 
 
 @click.command(epilog=_EPILOG)
@@ -43,14 +49,43 @@ needed: only libnccl.so.2, found where engines find it. What a finding means: pr
 @click.option("--env", type=click.Path(path_type=Path), help="The engine's Python environment.")
 @click.option("--unit", metavar="NAME", help="A systemd service: its environment, library and variables.")
 @click.option("--pid", type=click.IntRange(1), help="A running engine: the same from its process.")
-@click.option("--init-deadline", type=click.FloatRange(0.1, 600), default=60.0, show_default=True,
-              help="Seconds that building the communicator may take.")  # fmt: skip
-@click.option("--size-deadline", type=click.FloatRange(0.1, 600), default=20.0, show_default=True,
-              help="Seconds that each size, and each copied pair, may take.")  # fmt: skip
+@click.option(
+    "--init-deadline",
+    type=click.FloatRange(0.1, 600),
+    default=60.0,
+    show_default=True,
+    help="Seconds that building the communicator may take.",
+)
+@click.option(
+    "--size-deadline",
+    type=click.FloatRange(0.1, 600),
+    default=20.0,
+    show_default=True,
+    help="Seconds that each size, and each copied pair, may take.",
+)
 @click.option("--force", is_flag=True, help="Test although a GPU is in use.")
-@click.option("--record", "record_to", type=click.Path(dir_okay=False, path_type=Path),
-              help="Keep the measurement in this file.")  # fmt: skip
+@click.option(
+    "--record",
+    "record_to",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Keep the measurement in this file.",
+)
 @click.option("--replay", type=click.Path(dir_okay=False, path_type=Path), help="Judge this record instead.")
+@click.option(
+    "--rdzv", metavar="HOST:PORT", help="Many nodes: where node 0 listens; one command on each node."
+)
+@click.option(
+    "--nnodes", type=click.IntRange(1, 4096), help="How many nodes; torchrun, srun and mpirun say it."
+)
+@click.option("--node-rank", type=click.IntRange(0, 4095), help="Which node this is, from 0.")
+@click.option("--pairwise", is_flag=True, help="Many nodes: pairs of nodes first, to find the bad one.")
+@click.option(
+    "--join-deadline",
+    type=click.FloatRange(0.1, 3600),
+    default=120.0,
+    show_default=True,
+    help="Seconds in which all nodes must have come.",
+)
 @report_options
 def nccl(
     how: Presentation,
@@ -65,6 +100,11 @@ def nccl(
     force: bool,
     record_to: Path | None,
     replay: Path | None,
+    rdzv: str | None,
+    nnodes: int | None,
+    node_rank: int | None,
+    pairwise: bool,
+    join_deadline: float,
 ) -> int:
     """Do peer copies and collectives between GPUs work, are the sums right, and how fast are they?
 
@@ -76,11 +116,35 @@ def nccl(
             raise BadInput("--replay judges a record that is there: --record and --host do not go with it")
         return finish(judge_record(records.load(replay), str(replay), replayed=True), how)
     if how.host is not None:
-        raise BadInput(f"nccl runs where the GPUs are: ssh {how.host} python3 provcheck.pyz nccl")
+        if record_to is not None or rdzv is not None:
+            raise BadInput("--host runs the test of one node there: --record and --rdzv do not go with it")
+        options = {
+            "--gpus": gpu_list,
+            "--size": size,
+            "--library": library,
+            "--env": env,
+            "--unit": unit,
+            "--pid": pid,
+            "--init-deadline": init_deadline,
+            "--size-deadline": size_deadline,
+        }
+        there = [word for name, value in options.items() if value is not None for word in (name, str(value))]
+        words = ["nccl", *there, *(["--force"] if force else [])]
+        return finish(asked(how.host, words, _TRIES * (init_deadline + _STEPS * size_deadline)), how)
     if sum(choice is not None for choice in (library, env, unit or pid)) > 1 or (unit and pid):
         raise BadInput("--library, --env, --unit and --pid each name the engine; give one")
     if record_to is not None and not record_to.parent.is_dir():
         raise BadInput(f"--record {record_to}: the folder {record_to.parent} is not there; make it first")
+    if rdzv is None and (nnodes is not None or node_rank is not None or pairwise):
+        raise BadInput("--nnodes, --node-rank and --pairwise need --rdzv HOST:PORT, where the nodes meet")
+    if launch.is_idle_copy(os.environ):
+        click.echo(
+            "provcheck: the first process of this node tests all its GPUs; nothing to do here", err=True
+        )
+        return 0
+    place = launch.place(nnodes, node_rank, os.environ) if rdzv is not None else None
+    if rdzv is not None:
+        launch.address(rdzv)
     service = environment.unit(unit) if unit else environment.process(pid) if pid else None
     wish = run.Wish(
         size=parse_size(size),
@@ -94,11 +158,20 @@ def nccl(
     seen = collect.collect(30.0)
     bench = run.look(wish, seen.nvml)
     if run.usable(bench):
+        run.copy(bench, wish)
+    if place is not None:
+        nodes.measure(bench, wish, place, meeting(str(rdzv), join_deadline), pairwise)
+    elif run.usable(bench):
         run.measure(bench, wish)
     record = with_measurement(seen, bench.data)
     if record_to is not None:
         write_whole(record_to, record.dump())
     return finish(judge_record(record, "this machine", replayed=False), how)
+
+
+def meeting(rdzv: str, join_s: float) -> nodes.Meeting:
+    host, port = launch.address(rdzv)
+    return nodes.Meeting(host, port, launch.token(os.environ, rdzv), join_s)
 
 
 def with_measurement(record: Record, data: dict[str, Any]) -> Record:

@@ -62,8 +62,10 @@ def unit(name: str, deadline: float = 10.0) -> Service:
     try:
         ended = child.run(["systemctl", "show", name, f"--property={keys}"], deadline)
     except OSError as error:
-        raise BadInput(f"--unit {name}: systemctl cannot be started here ({error.strerror}); name the engine "
-                       "with --env or --pid") from None  # fmt: skip
+        raise BadInput(
+            f"--unit {name}: systemctl cannot be started here ({error.strerror}); name the engine "
+            "with --env or --pid"
+        ) from None
     if ended.code != 0:
         raise BadInput(f"--unit {name}: systemctl show failed: {ended.stderr[:200] or 'no answer'}")
     return parse_unit(name, ended.stdout.decode(errors="replace"))
@@ -127,8 +129,10 @@ def process(pid: int, proc: Path = Path("/proc")) -> Service:
         program = str((folder / "exe").readlink())
         first = (folder / "cmdline").read_bytes().split(b"\0")[0].decode(errors="replace")
     except OSError as error:
-        raise BadInput(f"--pid {pid}: its environment cannot be read ({error.strerror}); run as root, or name "
-                       "the engine with --env") from None  # fmt: skip
+        raise BadInput(
+            f"--pid {pid}: its environment cannot be read ({error.strerror}); run as root, or name "
+            "the engine with --env"
+        ) from None
     words = (word.decode(errors="replace").partition("=") for word in raw.split(b"\0") if word)
     variables = of_weight({name: value for name, _, value in words})
     return Service(f"process {pid}", variables, first if first.startswith("/") else program, pid)

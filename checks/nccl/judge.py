@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from checks.model import Finding
-from checks.nccl import rules_pairs, rules_ranks, rules_speed, rules_start
+from checks.nccl import rules_nodes, rules_pairs, rules_ranks, rules_speed, rules_start
 from checks.nccl.scene import Scene
 
 RULES = (
@@ -12,6 +12,7 @@ RULES = (
     rules_start.gpus,
     rules_start.environment,
     rules_pairs.peer_copies,
+    rules_nodes.nodes,
     rules_ranks.came_through,
     rules_ranks.sums,
     rules_speed.transport,

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from checks.errors import BadInput
+from checks.nccl.binding import SONAME
 
 NAMED = ("VLLM_NCCL_SO_PATH", "SGLANG_NCCL_SO_PATH")
-SONAME = "libnccl.so.2"
 ENVIRONMENTS = Path("/opt/kpro/envs")
 
 

@@ -112,8 +112,11 @@ def _pcie(gpus: Sequence[Gpu], p2p: Sequence[Mapping[str, Any]]) -> Limit | NoLi
 def _shared(gpus: Sequence[Gpu], p2p: Sequence[Mapping[str, Any]]) -> str | None:
     """Why a hop is shared, "" when none is, None when NVML told no topology."""
     ours = {gpu.index for gpu in gpus}
-    levels = [row["topo"] for row in p2p
-              if row.get("a") in ours and row.get("b") in ours and isinstance(row.get("topo"), int)]  # fmt: skip
+    levels = [
+        row["topo"]
+        for row in p2p
+        if row.get("a") in ours and row.get("b") in ours and isinstance(row.get("topo"), int)
+    ]
     if not levels:
         return None
     if max(levels) >= NODE:

@@ -26,8 +26,16 @@ def main() -> int:
         say(driver={"version": cuda.version, "count": count})
         for ordinal in range(count):
             gpu = cuda.device(ordinal)
-            say(gpu={"ordinal": ordinal, "name": gpu.name, "uuid": gpu.uuid, "bdf": gpu.bdf,
-                     "memory": gpu.memory, "capability": list(gpu.capability)})  # fmt: skip
+            say(
+                gpu={
+                    "ordinal": ordinal,
+                    "name": gpu.name,
+                    "uuid": gpu.uuid,
+                    "bdf": gpu.bdf,
+                    "memory": gpu.memory,
+                    "capability": list(gpu.capability),
+                }
+            )
         pairs = [(a, b) for a in range(count) for b in range(count) if a != b]
         say(access=[pair for pair in pairs if cuda.can_access(*pair)])
     except CudaMissing as error:

@@ -95,7 +95,7 @@ def of(data: Mapping[str, Any]) -> Measured:
         size=int(data["size"]),
         source=_mapping(data.get("source") or {}),
         environment={str(k): str(v) for k, v in _mapping(data.get("environment") or {}).items()},
-        runs=tuple(_run(run) for run in data.get("runs") or ()),
+        runs=tuple(run_of(run) for run in data.get("runs") or ()),
         pairs=None if pairs is None else tuple(_mapping(pair) for pair in pairs),
         busy=tuple(str(word) for word in data.get("busy") or ()),
         nodes=None if data.get("nodes") is None else _mapping(data["nodes"]),
@@ -103,7 +103,8 @@ def of(data: Mapping[str, Any]) -> Measured:
     )
 
 
-def _run(run: Mapping[str, Any]) -> Run:
+def run_of(run: Mapping[str, Any]) -> Run:
+    """One run from plain values; raises as ``of`` does."""
     extra = {str(k): str(v) for k, v in _mapping(run.get("extra") or {}).items()}
     return Run(str(run["name"]), int(run["nranks"]), tuple(_rank(rank) for rank in run["ranks"]), extra)
 

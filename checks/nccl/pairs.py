@@ -31,7 +31,7 @@ def copy_all(gpus: Sequence[int], deadline: float, environment: Mapping[str, str
     told: list[dict[str, Any]] = []
     for together in rounds(gpus):
         with ThreadPoolExecutor(len(together)) as pool:
-            for ways in pool.map(lambda pair: _pair(*pair, deadline, environment), together):
+            for ways in pool.map(lambda pair: _pair(pair[0], pair[1], deadline, environment), together):
                 told += ways
     return sorted(told, key=lambda way: (way["src"], way["dst"]))
 

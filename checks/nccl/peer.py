@@ -7,7 +7,6 @@ the host. It never travels back the way it came: a copy and its return can both 
 from __future__ import annotations
 
 import struct
-import time
 from typing import Any
 
 from checks.cuda import driver
@@ -57,10 +56,12 @@ def _copy(source: Kernels, target: Kernels, size: int, seed: int) -> dict[str, A
     target.gpu.memset32(there, 0xDEADBEEF, count)
     source.gpu.synchronize(_FOREVER)
     target.gpu.synchronize(_FOREVER)
-    began = time.monotonic()
+    start, end = source.gpu.event(), source.gpu.event()
+    source.gpu.record(start)
     source.gpu.peer_copy(there, target.gpu, here, source.gpu, size)
+    source.gpu.record(end)
     source.gpu.synchronize(_FOREVER)
-    took = time.monotonic() - began
+    took = source.gpu.elapsed(start, end)
     wrong, first = target.wrong_words(there, count, seed)
     read_wrong = _read_back(source.gpu, here, target.gpu, there, size, seed)
     source.gpu.free(here)

@@ -37,23 +37,38 @@ def _pair(pair: Mapping[str, Any]) -> Outcome:
         if copy.get("wrong") != 0:
             return failed(
                 f"{copy.get('wrong')} of {size // 4} words arrived wrong in a copy of {bytes_text(size)}, the first at "
-                f"word {copy.get('first')}; the driver reported success", value=copy.get("wrong"), limit=0,
-                cause=_CAUSE, fix=_FIX)  # fmt: skip
+                f"word {copy.get('first')}; the driver reported success",
+                value=copy.get("wrong"),
+                limit=0,
+                cause=_CAUSE,
+                fix=_FIX,
+            )
         if copy.get("read_wrong") != 0:
-            return failed(f"{copy.get('read_wrong')} bytes of {bytes_text(size)} read back wrong from the destination, "
-                          "which its own kernel found right", value=copy.get("read_wrong"), limit=0,
-                          cause="the way from the destination to the host is bad, or its caches lie", fix=_FIX)  # fmt: skip
+            return failed(
+                f"{copy.get('read_wrong')} bytes of {bytes_text(size)} read back wrong from the destination, "
+                "which its own kernel found right",
+                value=copy.get("read_wrong"),
+                limit=0,
+                cause="the way from the destination to the host is bad, or its caches lie",
+                fix=_FIX,
+            )
     if pair.get("hung"):
-        return failed(f"the copy hung: no end within {float(pair.get('after_s') or 0):g} s, the probe was killed"
-                      if direct is not None else "opening both GPUs hung; the probe was killed",
-                      cause=_CAUSE if direct is not None else "a GPU or the driver does not answer",
-                      fix=_FIX if direct is not None else "look at 'provcheck gpus' and the kernel log")  # fmt: skip
+        return failed(
+            f"the copy hung: no end within {float(pair.get('after_s') or 0):g} s, the probe was killed"
+            if direct is not None
+            else "opening both GPUs hung; the probe was killed",
+            cause=_CAUSE if direct is not None else "a GPU or the driver does not answer",
+            fix=_FIX if direct is not None else "look at 'provcheck gpus' and the kernel log",
+        )
     if pair.get("error") is not None or not copies:
         code = next((number for number in MEANINGS if f" {number} " in str(pair.get("error"))), None)
         meaning = MEANINGS.get(code) if code is not None else None
         make = unknown if direct is None else failed
-        return make(f"the copy failed: {str(pair.get('error'))[:200]}", cause=meaning.cause if meaning else None,
-                    fix=meaning.fix if meaning else "look at 'provcheck gpus' and the kernel log")  # fmt: skip
+        return make(
+            f"the copy failed: {str(pair.get('error'))[:200]}",
+            cause=meaning.cause if meaning else None,
+            fix=meaning.fix if meaning else "look at 'provcheck gpus' and the kernel log",
+        )
     largest = max(copies, key=lambda copy: int(copy["bytes"]))
     rate = int(largest["bytes"]) / max(float(largest.get("seconds") or 0), 1e-9) / 1e9
     sizes = " and ".join(bytes_text(int(copy["bytes"])) for copy in copies)

@@ -30,16 +30,21 @@ def came_through(scene: Scene) -> Iterator[Finding]:
         yield passed("every rank came through in time").finding("nccl.hang", "host")
         return
     guilty = culprits(run)
-    identity = "nccl.init" if min(step(rank.phase) for rank in guilty) <= _INIT and len(times) < len(run.ranks) \
-        else "nccl.hang" if guilty[0].hung else "nccl.crash"  # fmt: skip
+    identity = (
+        "nccl.init"
+        if min(step(rank.phase) for rank in guilty) <= _INIT and len(times) < len(run.ranks)
+        else "nccl.hang"
+        if guilty[0].hung
+        else "nccl.crash"
+    )
     cause, fix = reason(scene, run, guilty)
     message = "; ".join(_told(scene, rank) for rank in guilty[:4])
     others = [rank for rank in run.ranks if rank not in guilty]
     if others and guilty[0].hung:
         message += (
-            f"; the other {len(others)} waited in {said(max(others, key=lambda r: place(r.phase)).phase)}"
+            f"; the others ({len(others)}) waited in {said(max(others, key=lambda r: place(r.phase)).phase)}"
         )
-    subject = scene.gpu(guilty[0].gpu) if len(guilty) == 1 and len(run.ranks) > 1 else "host"
+    subject = scene.subject(guilty[0]) if len(guilty) == 1 and len(run.ranks) > 1 else "host"
     yield failed(message, cause=cause, fix=fix).finding(identity, subject)
     yield from _workaround(scene)
 
@@ -65,7 +70,8 @@ def _told(scene: Scene, rank: Rank) -> str:
         return f"{who} died ({how}) in {said(rank.phase)}" + (f": {words[0][:200]}" if words[0] else "")
     last = _last_words(scene, rank)
     return f"{who} hung {rank.in_phase_s:.0f} s in {said(rank.phase)} and was killed" + (
-        f"; NCCL's last words: {last[:160]}" if last else "")  # fmt: skip
+        f"; NCCL's last words: {last[:160]}" if last else ""
+    )
 
 
 def _last_words(scene: Scene, rank: Rank) -> str | None:
@@ -97,8 +103,10 @@ def reason(scene: Scene, run: Run, guilty: Sequence[Rank]) -> tuple[str | None, 
             "make /dev/shm larger (1 GiB or more), look at its mount and at limits of the container",
         )
     if len(guilty) == 1 and run.nranks > 1:
-        return ("one rank alone is behind: its GPU or process, not the path between GPUs",
-                f"look at {scene.gpu(guilty[0].gpu)} with 'provcheck gpus' and at the kernel log")  # fmt: skip
+        return (
+            "one rank alone is behind: its GPU or process, not the path between GPUs",
+            f"look at {scene.gpu(guilty[0].gpu)} with 'provcheck gpus' and at the kernel log",
+        )
     tried = len(scene.measured.runs) > 1
     cause = "neither the peer-to-peer path nor shared memory is the reason: without them it is the same"
     return (
@@ -138,13 +146,16 @@ def sums(scene: Scene) -> Iterator[Finding]:
     if run is None or not run.ranks:
         return
     wrong = [
-        (rank, line) for each in scene.measured.runs for rank in each.ranks for line in rank.sums
+        (rank, line)
+        for each in scene.measured.runs
+        for rank in each.ranks
+        for line in rank.sums
         if line.get("wrong") != 0
-    ]  # fmt: skip
+    ]
     sizes = sorted({line["sum"] for rank in run.ranks for line in rank.sums})
     text = ", ".join(bytes_text(size) for size in sizes)
     if wrong:
-        rank, line = wrong[0]
+        _, line = wrong[0]
         ranks = sorted({scene.rank(rank) for rank, _ in wrong})
         count = line["sum"] // 4
         message = (

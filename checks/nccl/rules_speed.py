@@ -16,7 +16,9 @@ FULL = 1 << 30
 """Bytes from which on a ring reaches its rate: a healthy pair read 0.81 of the limit at 256 MiB, 0.90 here."""
 THRESHOLDS = {"nvlink": (0.85, 0.75), "pcie": (0.40, 0.25)}
 """Kind of limit -> ratio from which on it passes, ratio under which it fails."""
-LATE_RATIO, LATE_S = 1.5, 0.001
+IMPOSSIBLE = 1.15
+"""A ring was never seen above 0.99 of NCCL's model: what is far above it is no ring, or no true time."""
+LATE_RATIO, LATE_S = 2.0, 0.002
 _ONE = "one GPU: nothing to compare it with"
 
 
@@ -31,10 +33,10 @@ def bus_bandwidth(scene: Scene) -> Iterator[Finding]:
 def _bandwidth(scene: Scene, run: Run) -> Outcome:
     if run.nranks == 1:
         return skipped("one GPU: no link between GPUs to measure")
-    size, seconds = _best(run)
+    size, seconds = best(run)
     if not size or not seconds:
         return unknown("not measured: the ranks did not come to the timed all-reduces")
-    busbw = size / seconds / 1e9 * 2 * (run.nranks - 1) / run.nranks
+    busbw = bus_rate(size, seconds, run.nranks)
     text = f"{busbw:.1f} GB/s at {bytes_text(size)} over {run.nranks} GPUs"
     value = {"value": round(busbw, 2), "unit": "GB/s"}
     if scene.measured.nodes:
@@ -52,6 +54,11 @@ def _bandwidth(scene: Scene, run: Run) -> Outcome:
     good, bad = THRESHOLDS[limit.kind]
     told = f"{text}: {ratio:.2f} of {limit.gbytes:.1f} ({limit.said})"
     more = {**value, "limit": round(limit.gbytes, 2)}
+    if ratio > IMPOSSIBLE:
+        cause = "the links counted are not the ones in use, or the clock of the GPU is wrong"
+        return unknown(
+            f"{told}: more than they can carry, so the measure proves nothing", cause=cause, **more
+        )
     if ratio >= good:
         return passed(told, **more)
     if size < FULL:
@@ -63,7 +70,12 @@ def _bandwidth(scene: Scene, run: Run) -> Outcome:
     return failed(f"{told}, below {bad:g}", cause=cause, fix=fix, **more)
 
 
-def _best(run: Run) -> tuple[int | None, float | None]:
+def bus_rate(size: int, seconds: float, nranks: int) -> float:
+    """GB/s on the busiest link in an all-reduce: nccl-tests' busbw (doc/PERFORMANCE.md)."""
+    return size / seconds / 1e9 * 2 * (nranks - 1) / nranks
+
+
+def best(run: Run) -> tuple[int | None, float | None]:
     """Bytes and seconds of the best round; a round takes as long as its slowest rank."""
     medians = [rank.first("medians_s") for rank in run.ranks]
     if not medians or not all(isinstance(rounds, list) and rounds for rounds in medians):
@@ -78,8 +90,10 @@ def _slow_cause(scene: Scene) -> tuple[str, str]:
         return f"{scene.rank(late[0])} is late to every collective", "see nccl.slow_rank"
     if any(name.startswith(("SHM", "NET")) for name in _transports(scene)):
         return "the data does not go over the links: see nccl.transport", "see nccl.transport"
-    return ("links that are down or retrying, a GPU that is throttled, other traffic on the links",
-            "see nvlink.state, gpu.throttle and pcie.width in 'provcheck gpus'; measure again on an idle host")  # fmt: skip
+    return (
+        "links that are down or retrying, a GPU that is throttled, other traffic on the links",
+        "see nvlink.state, gpu.throttle and pcie.width in 'provcheck gpus'; measure again on an idle host",
+    )
 
 
 def _transports(scene: Scene) -> dict[str, int]:
@@ -107,23 +121,34 @@ def _transport(scene: Scene, run: Run) -> Outcome:
         )
     text = ", ".join(f"{name} on {count} hop{'s' if count > 1 else ''}" for name, count in used.items())
     told = {**scene.measured.environment, **run.extra}
-    off = " ".join(f"{name}={told[name]}" for name in ("NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE", "NCCL_P2P_LEVEL")
-                   if told.get(name) not in (None, "", "0"))  # fmt: skip
+    off = " ".join(
+        f"{name}={told[name]}"
+        for name in ("NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE", "NCCL_P2P_LEVEL")
+        if told.get(name) not in (None, "", "0")
+    )
     why = f"the environment says {off}" if off else None
     names = {hop.transport for hop in inside}
     if any(name.startswith("NET") for name in names):
-        return failed(f"{text}: the network carries data inside one host", value=text,
-                      cause=why or "neither peer access nor shared memory could be used between these processes",
-                      fix="take the variable out of the service" if off else
-                      "see nccl.peer_copy, and /dev/shm: the ranks must share one")  # fmt: skip
+        return failed(
+            f"{text}: the network carries data inside one host",
+            value=text,
+            cause=why or "neither peer access nor shared memory could be used between these processes",
+            fix="take the variable out of the service"
+            if off
+            else "see nccl.peer_copy, and /dev/shm: the ranks must share one",
+        )
     access = {tuple(pair) for pair in scene.measured.look.get("access") or ()}
     gpus = scene.measured.gpus
     possible = all((a, b) in access for a in gpus for b in gpus if a != b)
     if "SHM" in names and possible:
-        return warned(f"{text}: through host memory, though the driver allows peer access", value=text,
-                      cause=why or "NCCL finds the way between the GPUs too long for peer access (NCCL_P2P_LEVEL)",
-                      fix="take the variable out of the service" if off else
-                      "if nccl.peer_copy is green, try NCCL_P2P_LEVEL=SYS and compare nccl.busbw")  # fmt: skip
+        return warned(
+            f"{text}: through host memory, though the driver allows peer access",
+            value=text,
+            cause=why or "NCCL finds the way between the GPUs too long for peer access (NCCL_P2P_LEVEL)",
+            fix="take the variable out of the service"
+            if off
+            else "if nccl.peer_copy is green, try NCCL_P2P_LEVEL=SYS and compare nccl.busbw",
+        )
     return passed(text if names - {"SHM"} else f"{text}: no peer access between these GPUs", value=text)
 
 
@@ -143,17 +168,21 @@ def slow_rank(scene: Scene) -> Iterator[Finding]:
         return
     late = late_rank(scene)
     if late is None:
-        text = f"each rank comes to a collective after {min(own.values()) * 1e3:.2f} to {max(own.values()) * 1e3:.2f} ms"
-        yield passed(f"{text} of its own work").finding("nccl.slow_rank", "host")
+        span = f"{min(own.values()) * 1e3:.2f} to {max(own.values()) * 1e3:.2f} ms"
+        yield passed(f"each rank comes to a collective after {span} of its own work").finding(
+            "nccl.slow_rank", "host"
+        )
         return
     rank, mine, others = late
     yield warned(
         f"{scene.rank(rank)} comes {(mine - others) * 1e3:.1f} ms late to every collective ({mine / others:.1f} times "
         "the others' own work): all wait for it",
-        value=round(mine, 6), limit=round(others, 6), unit="s",
+        value=round(mine, 6),
+        limit=round(others, 6),
+        unit="s",
         cause="its GPU is throttled or shared, its process has too little CPU, or it sits on the wrong NUMA node",
         fix="see gpu.throttle, gpu.processes and gpu.numa in 'provcheck gpus', and the CPUs that the process may use",
-    ).finding("nccl.slow_rank", scene.gpu(rank.gpu))  # fmt: skip
+    ).finding("nccl.slow_rank", scene.subject(rank))
 
 
 def late_rank(scene: Scene) -> tuple[Rank, float, float] | None:

@@ -13,16 +13,15 @@ from typing import Any
 
 from checks import child
 from checks.errors import BadInput
-from checks.gpus import dump
-from checks.gpus.dump import Gap
+from checks.load import busy
 from checks.nccl import crew, environment, library, pairs
+from checks.nccl.binding import OLDEST
 from checks.nccl.crew import Deadlines
 from checks.nccl.environment import Service
 from checks.nccl.rules_ranks import WITHOUT_P2P, WITHOUT_SHM
 
 SUMS = (8, 1 << 20, 8 << 20)
 """Bytes of the all-reduces before the greatest: each takes another of NCCL's ways (LL, LL128, Simple)."""
-BUSY_BYTES = 2 << 30
 SEES_S = 30.0
 
 
@@ -36,8 +35,7 @@ class Wish:
     env: Path | None = None
     service: Service | None = None
     force: bool = False
-    copies: bool = True
-    deadlines: Deadlines = Deadlines()
+    deadlines: Deadlines = field(default_factory=Deadlines)
 
 
 @dataclass(frozen=True)
@@ -69,16 +67,21 @@ def look(wish: Wish, nvml: Mapping[str, Any] | None, own: Mapping[str, str] | No
     variables.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
     mapped, cudart = _loaded(service)
     found = library.candidates(
-        library=wish.library, env=wish.env, variables=variables, mapped=mapped,
+        library=wish.library,
+        env=wish.env,
+        variables=variables,
+        mapped=mapped,
         command=service.program if service else None,
-    )[0]  # fmt: skip
+    )[0]
     runtimes = library.runtimes(found.home, cudart if found.path in mapped else ())
     seen = _ask(found.path, runtimes, variables)
     ordinals = [gpu["ordinal"] for gpu in seen["gpus"]]
     gpus = ordinals if wish.gpus is None else list(wish.gpus)
     if ordinals and (unknown := [gpu for gpu in gpus if gpu not in ordinals]):
-        raise BadInput(f"--gpus: there is no GPU {', '.join(map(str, unknown))}; there are "
-                       f"{', '.join(map(str, ordinals))}")  # fmt: skip
+        raise BadInput(
+            f"--gpus: there is no GPU {', '.join(map(str, unknown))}; there are "
+            f"{', '.join(map(str, ordinals))}"
+        )
     source: dict[str, Any] = {"how": found.how, "asked": found.path}
     source["home"] = str(found.home) if found.home else None
     if service is not None:
@@ -90,24 +93,27 @@ def look(wish: Wish, nvml: Mapping[str, Any] | None, own: Mapping[str, str] | No
         "source": source,
     }
     data |= {"environment": variables, "runs": [], "shm_bytes": _shm_bytes()}
-    data["busy"] = [] if wish.force else busy(nvml, [g for g in seen["gpus"] if g["ordinal"] in gpus])
+    data["busy"] = [] if wish.force else in_use(nvml, [g for g in seen["gpus"] if g["ordinal"] in gpus])
     return Bench(found.path, variables, data)
 
 
 def usable(bench: Bench) -> bool:
     """Whether there is a library, a GPU, and nobody else on it."""
     told = bench.data["look"].get("nccl") or {}
-    return bool(bench.gpus) and not bench.data["busy"] and isinstance(told.get("version"), int)
+    return bool(bench.gpus) and not bench.data["busy"] and int(told.get("version") or 0) >= OLDEST
 
 
-def measure(bench: Bench, wish: Wish, node: Node | None = None) -> None:
-    """Adds ``pairs`` and ``runs`` to the data."""
+def copy(bench: Bench, wish: Wish) -> None:
+    """Adds ``pairs`` to the data: every ordered pair of this host's GPUs."""
     environ = {**os.environ, **bench.variables}
-    if wish.copies:
-        size = wish.deadlines.size
-        bench.data["pairs"] = pairs.copy_all(bench.gpus, size, environ) if len(bench.gpus) > 1 else []
-    run(bench, wish, "as found", {}, node)
-    if node is not None or len(bench.gpus) < 2 or _came_through(bench):
+    many = len(bench.gpus) > 1
+    bench.data["pairs"] = pairs.copy_all(bench.gpus, wish.deadlines.size, environ) if many else []
+
+
+def measure(bench: Bench, wish: Wish) -> None:
+    """Adds ``runs`` to the data."""
+    run(bench, wish, "as found", {})
+    if len(bench.gpus) < 2 or _came_through(bench) or _died(bench):
         return
     for name, extra in (("without P2P", WITHOUT_P2P), ("without P2P and SHM", WITHOUT_SHM)):
         run(bench, wish, name, extra)
@@ -120,18 +126,27 @@ def run(bench: Bench, wish: Wish, name: str, extra: Mapping[str, str], node: Nod
     sizes = sorted({size for size in SUMS if size < wish.size} | {wish.size})
     with tempfile.TemporaryDirectory(prefix="provcheck-nccl-") as folder:
         order = crew.Order(
-            library=bench.library, gpus=bench.gpus, sizes=sizes,
+            library=bench.library,
+            gpus=bench.gpus,
+            sizes=sizes,
             seed=secrets.randbits(32) if node is None else 20261129,
-            environment={**bench.variables, **extra}, folder=Path(folder),
-            nranks=node.nranks if node else len(bench.gpus), first=node.first if node else 0,
+            environment={**bench.variables, **extra},
+            folder=Path(folder),
+            nranks=node.nranks if node else len(bench.gpus),
+            first=node.first if node else 0,
             deadlines=wish.deadlines,
-        )  # fmt: skip
+        )
         told = crew.run(order, node.exchange if node else None)
     bench.data["runs"].append({"name": name, "extra": dict(extra), **told})
 
 
 def _came_through(bench: Bench) -> bool:
     return all(rank["done"] for rank in bench.data["runs"][-1]["ranks"])
+
+
+def _died(bench: Bench) -> bool:
+    """A rank that died says nothing about the way between GPUs, and would die again."""
+    return any(rank["ended"] == "died" for rank in bench.data["runs"][-1]["ranks"])
 
 
 def _loaded(service: Service | None) -> tuple[list[str], list[str]]:
@@ -165,24 +180,14 @@ def _ask(path: str, runtimes: Sequence[str], variables: Mapping[str, str]) -> di
     return seen
 
 
-def busy(nvml: Mapping[str, Any] | None, gpus: Sequence[Mapping[str, Any]]) -> list[str]:
+def in_use(nvml: Mapping[str, Any] | None, gpus: Sequence[Mapping[str, Any]]) -> list[str]:
     """Who uses the GPUs, by NVML: a reason per GPU. Nothing when NVML did not tell."""
-    if nvml is None:
-        return []
     uuids = {gpu["uuid"] for gpu in gpus}
+    devices = nvml.get("devices") if nvml is not None else None
     reasons = []
-    for gpu in dump.parse(nvml, "this machine").gpus:
-        if gpu.text("nvmlDeviceGetUUID") not in uuids:
-            continue
-        memory = gpu.struct("memv2")
-        memory = gpu.struct("nvmlDeviceGetMemoryInfo") if isinstance(memory, Gap) else memory
-        used = None if isinstance(memory, Gap) else memory.get("used")
-        processes = gpu.values.get("nvmlDeviceGetComputeRunningProcesses")
-        if isinstance(processes, list) and processes:
-            pids = [str(entry.get("pid")) for entry in processes if isinstance(entry, Mapping)]
-            reasons.append(f"{gpu.subject} is used by process {', '.join(pids[:4])}")
-        elif isinstance(used, int) and used > BUSY_BYTES:
-            reasons.append(f"{gpu.subject} has {used / (1 << 30):.1f} GiB in use")
+    for number, device in enumerate(devices if isinstance(devices, list) else ()):
+        if isinstance(device, Mapping) and device.get("nvmlDeviceGetUUID") in uuids:
+            reasons += [f"gpu{number}: {who}" for who in busy.holders(device)]
     return reasons
 
 

@@ -39,8 +39,8 @@ class Scene:
 
     def nvml(self, ordinal: int) -> Gpu | None:
         """NVML's view of a GPU that CUDA counts as ``ordinal``; by UUID, because the two count differently."""
-        told = next((gpu for gpu in self.measured.look.get("gpus", ()) if gpu.get("ordinal") == ordinal), {})
-        uuid = told.get("uuid")
+        told = self.measured.look.get("gpus", ())
+        uuid = next((gpu.get("uuid") for gpu in told if gpu.get("ordinal") == ordinal), None)
         return next((gpu for gpu in self.gpus if uuid and _uuid(gpu) == uuid), None)
 
     def gpu(self, ordinal: int) -> str:
@@ -48,8 +48,19 @@ class Scene:
         seen = self.nvml(ordinal)
         return seen.subject if seen else f"gpu{ordinal}"
 
+    def node(self, rank: Rank) -> int | None:
+        """The node of a rank, None when there is only one."""
+        number = (self.measured.nodes or {}).get("of_rank", {}).get(str(rank.rank))
+        return number if isinstance(number, int) else None
+
     def rank(self, rank: Rank) -> str:
-        return f"rank {rank.rank} ({self.gpu(rank.gpu)})"
+        node = self.node(rank)
+        return f"rank {rank.rank} ({'' if node is None else f'node {node}, '}{self.gpu(rank.gpu)})"
+
+    def subject(self, rank: Rank) -> str:
+        """Whom a finding on this rank is about: its GPU, or with many nodes its node."""
+        node = self.node(rank)
+        return self.gpu(rank.gpu) if node is None else f"node{node}"
 
 
 def _uuid(gpu: Gpu) -> str | None:
@@ -63,15 +74,14 @@ def step(phase: str) -> int:
     return ORDER.index(word) if word in ORDER else 0
 
 
-def place(phase: str) -> tuple[int, int]:
-    """The same with the size, for comparing ranks."""
-    size = phase.partition(" ")[2]
-    return step(phase), int(size) if size.isdigit() else 0
+def place(phase: str) -> tuple[int, ...]:
+    """The same with the size and how often the order was begun and given, for comparing ranks."""
+    return step(phase), *(int(word) for word in phase.split()[1:3] if word.isdigit())
 
 
 def said(phase: str) -> str:
     """A phase in words."""
-    word, _, size = phase.partition(" ")
+    word, size = [*phase.split(), "", ""][:2]
     words = {
         "start": "starting",
         "library": "loading libnccl",

@@ -29,7 +29,7 @@ def held_by(pids: Iterable[int], proc: Path = Path("/proc")) -> set[str]:
     for pid in pids:
         try:
             names.update(_NAME.findall((proc / str(pid) / "maps").read_text(errors="replace")))
-            links = [os.readlink(entry.path) for entry in os.scandir(proc / str(pid) / "fd")]
+            links = [str(entry.readlink()) for entry in (proc / str(pid) / "fd").iterdir()]
         except OSError:
             continue
         names.update(match[1] for link in links if (match := _NAME.match(link)))

@@ -26,7 +26,7 @@ int gpus(void)
 
 int sms(void) { return atoi(setting("sms", "4")); }
 
-static void uuid_text(int gpu, char *into) { sprintf(into, "GPU-00000000-0000-0000-0000-%012d", gpu); }
+static void uuid_text(int gpu, char *into) { sprintf(into, "GPU-00000000-0000-4000-8000-%012d", gpu); }
 
 // CUDA_VISIBLE_DEVICES: numbers or beginnings of UUIDs; the first bad entry ends the list.
 static void read_visible(void)
@@ -154,6 +154,8 @@ API CUresult cuDeviceGetUuid_v2(unsigned char *uuid, CUdevice device)
 {
     ENTER_DEVICE(device);
     memset(uuid, 0, 16);
+    uuid[6] = 0x40; // as libnvidia-ml's double numbers them
+    uuid[8] = 0x80;
     uuid[15] = (unsigned char)gpu;
     return 0;
 }

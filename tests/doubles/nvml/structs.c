@@ -1,6 +1,8 @@
 // The getters that fill a struct, lists, links, pairs of GPUs, fields, and the system's.
 #include "double.h"
 
+int nvmlDeviceGetUUID(Handle handle, char *out, uint size);
+
 typedef struct { ull total, free, used; } Memory;
 typedef struct { uint version; ull total, reserved, free, used; } Memory2;
 typedef struct { char legacy[16]; uint domain, bus, device, id, subsystem; char bus_id[32]; } Pci;
@@ -36,6 +38,16 @@ API int nvmlDeviceGetHandleByIndex_v2(uint gpu, Handle *out)
     ENTER(device(gpu, 0));
     *out = device(gpu, 0);
     return 0;
+}
+
+API int nvmlDeviceGetHandleByUUID(const char *uuid, Handle *out)
+{
+    char own[96];
+    for (int gpu = 0; gpu < gpus(); gpu++) {
+        *out = device(gpu, 0);
+        if (nvmlDeviceGetUUID(*out, own, sizeof own) == 0 && strcmp(own, uuid) == 0) return enter(__func__, *out);
+    }
+    return 6; // NVML_ERROR_NOT_FOUND
 }
 
 API int nvmlDeviceGetMigDeviceHandleByIndex(Handle handle, uint number, Handle *out)

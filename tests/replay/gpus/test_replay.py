@@ -25,13 +25,14 @@ def replay(path: Path, args: list[str], capsys: pytest.CaptureFixture[str]) -> t
 
 
 def holds(findings: list[dict[str, Any]], wanted: str) -> bool:
-    """``gpu.ecc@gpu1=fail``; the subject ``gpu*`` means every GPU, and at least one."""
+    """``gpu.ecc@gpu1=fail``; the subject ``gpu*`` means every GPU, and at least one; ``~`` is a space."""
     name, _, status = wanted.partition("=")
     identity, _, subject = name.partition("@")
     found = [
         f["status"]
         for f in findings
-        if f["id"] == identity and (f["subject"] == subject or (subject == "gpu*" and f["subject"] != "host"))
+        if f["id"] == identity
+        and (f["subject"] == subject.replace("~", " ") or (subject == "gpu*" and f["subject"] != "host"))
     ]
     return bool(found) and set(found) <= set(status.split("|"))
 
@@ -40,7 +41,7 @@ def holds(findings: list[dict[str, Any]], wanted: str) -> bool:
 def test_each_recorded_machine_gets_the_verdict_of_the_index(
     name: str, args: str, code: str, wanted: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    seen, report = replay(HERE / f"{name}.json", shlex.split(args), capsys)
+    seen, report = replay(HERE / f"{name}.json", shlex.split(args.replace("{here}", str(HERE))), capsys)
     assert seen == int(code)
     assert report["evidence"] == "replayed"
     missed = [want for want in wanted.split() if not holds(report["findings"], want)]

@@ -140,6 +140,7 @@ def volta(index: int) -> Dump:
     return {
         **board(index),
         "nvmlDeviceGetName": "Tesla V100-SXM2-32GB",
+        "nvmlDeviceGetUUID": f"GPU-70000000-0000-0000-0000-{index:012d}",
         "nvmlDeviceGetArchitecture": 5,
         "nvmlDeviceGetGspFirmwareVersion": NOT_SUPPORTED,
         "nvmlDeviceGetGspFirmwareMode": NOT_SUPPORTED,

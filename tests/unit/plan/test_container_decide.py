@@ -43,6 +43,13 @@ def test_its_configuration_names_the_node_of_its_gpu_by_the_minor_it_has(
     assert "lxc.prlimit.memlock = unlimited" in config
 
 
+def test_the_node_for_profilers_alone_may_be_missing_on_the_machine(machine: Machine, host: Seen) -> None:
+    config = config_of(machine, host)
+    assert "dev/nvidia-uvm-tools none bind,create=file,optional 0 0" in config
+    for name in ("nvidia3", "nvidiactl", "nvidia-uvm"):
+        assert f"lxc.mount.entry = /dev/{name} dev/{name} none bind,create=file 0 0\n" in config
+
+
 def test_a_running_one_with_its_configuration_is_left_alone(machine: Machine, host: Seen) -> None:
     exists(host, config_of(machine, host))
     assert plan(machine, host) == Plan("box")

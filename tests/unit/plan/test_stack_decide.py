@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from provision.plan import Plan
+from provision.run import wanted
 from provision.spec import Machine
 from provision.stack.decide import Shipped, stack_plan
 from provision.stack.desired import PYZ, DesiredService, desired_service, sha256
@@ -201,3 +203,14 @@ def test_a_service_is_never_planned_without_the_program_that_builds_its_environm
 ) -> None:
     with pytest.raises(ValueError, match="uv was not brought along"):
         stack_plan(machine, machine.guests[0], [desired], host.snapshot, None, shipped[0], None)
+
+
+def test_a_machine_without_a_service_is_planned_where_uv_is_not_installed(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "uv", None)
+    wanted._uv.cache_clear()
+    bare = machine.model_copy(update={"guests": (machine.guests[0].model_copy(update={"services": ()}),)})
+    assert wanted.wanted_for(bare).uv is None
+    with pytest.raises(ImportError):
+        wanted.wanted_for(machine)

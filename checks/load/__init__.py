@@ -1,0 +1,7 @@
+"""``provcheck load``: GPUs at work for bounded seconds, each in a child with a deadline.
+
+look      what NVML says of the GPUs before and after, and while they work
+work      the measurements, in the child, one GPU each
+run       the parent: children started, told when, cut off when late
+judge     measured numbers to findings; pure
+"""

@@ -1,0 +1,120 @@
+"""Observes: NVML before, every chosen GPU at work in a child of its own, NVML after. Gives a record."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import platform
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from checks import child, remote
+from checks.errors import BadInput, Unreachable
+from checks.load.busy import holders
+from checks.load.evidence import KIND, PATH
+from checks.load.options import Options
+from checks.load.workers import Worker, attend
+from checks.record import Record, Section, parse
+
+
+def observe(
+    options: Options,
+    chosen: Sequence[int] | None,
+    *,
+    force: bool,
+    tell: Callable[[str], None] = lambda text: None,
+) -> Record:
+    """Loads the GPUs ``chosen`` (None: all) unless one is busy, and returns the record of it."""
+    began = time.monotonic()
+    measured: dict[str, Any] = {"options": asdict(options), "force": force, "chosen": None, "runs": []}
+    measured["before"] = before = _look(options)
+    devices = before.get("devices", [])
+    wanted = list(chosen) if chosen is not None else list(range(len(devices)))
+    measured["chosen"] = wanted
+    ready = [index for index in wanted if index < len(devices) and _uuid(devices[index])]
+    if ready and (force or not any(holders(devices[index]) for index in ready)):
+        targets = {index: _uuid(devices[index]) for index in ready if not _sliced(devices[index])}
+        measured["runs"] = _run(targets, options, tell)
+        measured["after"] = _look(options)
+    measured["took_s"] = round(time.monotonic() - began, 3)
+    now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+    section = Section(KIND, PATH, json.dumps(measured).encode())
+    return Record(host=platform.node(), taken=now, sections=(section,))
+
+
+def afar(host: str, options: Options, chosen: Sequence[int] | None, *, force: bool) -> Record:
+    """The same on another machine, through ssh. Raises Unreachable."""
+    asked = json.dumps({"chosen": chosen, "force": force})
+    # Link measures come one GPU after the other: time for eight of them.
+    longest = options.seconds + 8 * options.deadline
+    printed = remote.call(host, ["_probe", "load", "record", options.dump(), asked], longest)
+    try:
+        return parse(printed, host)
+    except BadInput as error:
+        cause = "a login script there may print to the standard output"
+        raise Unreachable(f"{host} sent no record: {error}", cause=cause) from None
+
+
+def _look(options: Options) -> dict[str, Any]:
+    ended = child.run(child.self_command("_probe", "load", "look"), options.deadline)
+    try:
+        answer = json.loads(ended.stdout)
+    except ValueError:
+        answer = None
+    if isinstance(answer, dict):
+        return answer
+    text = f"NVML gave no answer within {options.deadline:g} s"
+    if not ended.timed_out:
+        text = f"the child ended with {ended.code}: {ended.stderr[-200:]}"
+    return {"nvmlInit": {"err": child_word(ended), "msg": text}}
+
+
+def child_word(ended: child.Ended) -> str:
+    return "Timeout" if ended.timed_out else "ChildDied"
+
+
+def _uuid(device: Mapping[str, Any]) -> str:
+    uuid = device.get("nvmlDeviceGetUUID")
+    return uuid if isinstance(uuid, str) else ""
+
+
+def _sliced(device: Mapping[str, Any]) -> bool:
+    mode = device.get("nvmlDeviceGetMigMode")
+    return isinstance(mode, list) and mode[:1] == [1]
+
+
+def _run(targets: Mapping[int, str], options: Options, tell: Callable[[str], None]) -> list[dict[str, Any]]:
+    workers: dict[int, Worker] = {}
+    try:
+        for index, uuid in targets.items():
+            argv = child.self_command("_probe", "load", "work", uuid, options.dump())
+            workers[index] = Worker(argv, environment(uuid), options.allowed)
+        everyone = list(workers.values())
+        tell(f"starting on {len(everyone)} GPU(s)")
+        attend(everyone, lambda worker: bool(worker.waiting))
+        for index, worker in workers.items():
+            if worker.running:
+                tell(f"gpu{index}: copies between host and GPU")
+                worker.tell()
+                attend([worker], lambda worker: bool(worker.waiting))
+        tell(f"memory and {options.seconds:g} s of computing, all GPUs together")
+        for worker in everyone:
+            if worker.running:
+                worker.tell()
+        attend(everyone, lambda worker: False)
+    finally:
+        for worker in workers.values():
+            worker.abandon()
+    return [
+        {"index": index, "uuid": targets[index], "steps": worker.steps, "ended": worker.ended}
+        for index, worker in workers.items()
+    ]
+
+
+def environment(uuid: str, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """What the child of one GPU sees: that GPU alone, and no cache of compiled kernels in somebody's home."""
+    changed = {"CUDA_VISIBLE_DEVICES": uuid, "CUDA_CACHE_DISABLE": "1", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+    return {**{key: value for key, value in environ.items() if key != "CUDA_LAUNCH_BLOCKING"}, **changed}
