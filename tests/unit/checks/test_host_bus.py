@@ -225,6 +225,13 @@ def test_peermem_is_missed_only_where_a_card_is_up(judged: Judged, healthy: Heal
     assert status(*rdma("4: ACTIVE"), loaded) is Status.PASS
     assert status(*rdma("1: DOWN"), modules) is None
     assert status(*rdma("4: ACTIVE")) is None, "modules are not in the record"
+    version = Section(
+        "file", node.MODULE_VERSIONS[1], b"NVRM version: NVIDIA UNIX Open Kernel Module for x86_64 580.1.1 "
+    )
+    for release, wanted in ((b"5.12.0\n", Status.PASS), (b"6.1.0\n", Status.PASS), (b"5.4.0\n", Status.WARN)):
+        kernel = Section("file", host_bus.RELEASE, release)
+        assert status(*rdma("4: ACTIVE"), modules, version, kernel) is wanted
+        assert status(*rdma("4: ACTIVE"), modules, kernel) is Status.WARN, "the closed module has no DMA-BUF"
 
 
 def test_a_whole_machine_is_looked_at_below_its_root(tmp_path: Path) -> None:

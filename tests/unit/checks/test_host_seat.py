@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from checks.data.environment import ENVIRONMENT
+from checks.errors import BadInput
 from checks.gpus import host_seat, node
 from checks.model import Finding, Status
 from checks.record import Section
@@ -158,10 +159,14 @@ def locked(limit: str, able: str = "0000000000000000") -> tuple[Section, ...]:
     )
 
 
+ETHERNET = (Section("file", "/sys/class/infiniband/mlx5_0/ports/1/link_layer", b"Ethernet\n"),)
+
+
 @pytest.mark.parametrize(
     ("sections", "status"),
     [
         ((*locked("8388608"), *rdma("4: ACTIVE")), Status.FAIL),
+        ((*locked("8388608"), *rdma("4: ACTIVE"), *ETHERNET), Status.WARN),
         ((*locked(str(GIB)), *rdma("4: ACTIVE")), Status.WARN),
         ((*locked("unlimited"), *rdma("4: ACTIVE")), Status.PASS),
         ((*locked("8388608", "0000000000004000"), *rdma("4: ACTIVE")), Status.PASS),
@@ -255,3 +260,63 @@ def test_an_open_that_never_returns_is_given_up(monkeypatch: pytest.MonkeyPatch)
     assert said == b"nvidiactl ETIMEDOUT\nnvidia-uvm ETIMEDOUT\n"
     monkeypatch.setattr(host_seat, "_opened", lambda _: "OK")
     assert host_seat._open_all() == b"nvidiactl OK\nnvidia-uvm OK\n"
+
+
+def test_a_list_of_fewer_gpus_is_told_and_warns_where_all_are_expected(
+    verdict: Callable[..., Finding | None],
+) -> None:
+    one = Section("environ", host_seat.ENVIRON, b"CUDA_VISIBLE_DEVICES=1\n")
+    both = Section("environ", host_seat.ENVIRON, b"CUDA_VISIBLE_DEVICES=0,1\n")
+    told = verdict("node.environment", one)
+    wanted = verdict("node.environment", one, expect=2)
+    all_seen = verdict("node.environment", both, expect=2)
+    assert told
+    assert wanted
+    assert all_seen
+    assert told.status is Status.PASS
+    assert "1 of 2 GPUs" in told.message
+    assert wanted.status is Status.WARN
+    assert all_seen.status is Status.PASS
+    assert "of 2 GPUs" not in all_seen.message
+
+
+def test_an_environment_that_cannot_be_read_is_unknown(verdict: Callable[..., Finding | None]) -> None:
+    finding = verdict("node.environment", Section("environ", "/proc/1/environ", None, "Permission denied"))
+    assert finding is not None
+    assert finding.status is Status.UNKNOWN
+    assert verdict("node.environment") is None
+
+
+def test_a_process_of_a_unit_is_found_by_its_control_group(tmp_path: Path) -> None:
+    group = tmp_path / "system.slice/vllm.service"
+    group.mkdir(parents=True)
+    (group / "cgroup.procs").write_text("4711\n4712\n")
+    assert host_seat.first_of_unit("vllm", str(tmp_path)) == 4711
+    (group / "cgroup.procs").write_text("")
+    for name in ("vllm.service", "other", "../../etc/passwd"):
+        with pytest.raises(BadInput):
+            host_seat.first_of_unit(name, str(tmp_path))
+
+
+def test_the_environment_of_another_process_takes_the_place_of_one_s_own(
+    provcheck: Callable[..., Any],
+) -> None:
+    import subprocess
+
+    child = subprocess.Popen(["sleep", "30"], env={"NCCL_P2P_DISABLE": "1", "SECRET": "hunter2"})
+    try:
+        said = provcheck("gpus", "--json", "--pid", child.pid)
+    finally:
+        child.kill()
+        child.wait()
+    assert said.status("node.environment", "host") == "warn"
+    assert "hunter2" not in said.out
+
+
+@pytest.mark.parametrize(
+    "args", [("--pid", "1", "--unit", "x"), ("--pid", "1", "--replay", "x"), ("--unit", "no-such")]
+)
+def test_another_process_is_asked_only_here_and_only_once(
+    args: tuple[str, ...], provcheck: Callable[..., Any]
+) -> None:
+    assert provcheck("gpus", *args).code == 2
