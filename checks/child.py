@@ -23,6 +23,9 @@ OUTPUT_LIMIT = 16 << 20
 _BOOT = "import sys; sys.path.insert(0, {!r}); from checks.cli import main; raise SystemExit(main())"
 
 
+Process = subprocess.Popen[bytes]
+
+
 @dataclass(frozen=True)
 class Ended:
     """What a child said. ``code`` is its exit code (negative: a signal), None when it was abandoned."""

@@ -22,6 +22,7 @@ Examples:
   provcheck gpus --host kpro5               on another machine, through ssh
   provcheck gpus --record node.json         keep the evidence
   provcheck gpus --replay node.json         judge it again, anywhere
+  provcheck all --expect 2                  and at work, and together
   provcheck explain gpu.row_remap           what a finding means
 
 \b

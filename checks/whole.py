@@ -35,6 +35,7 @@ _EPILOG = """\b
 Examples:
   provcheck all --expect 2
   provcheck all http://127.0.0.1:8000 --passive       reads only: nothing is loaded, nothing is sent
+  provcheck all http://127.0.0.1:8000 --unit kpro-chat.service
   provcheck all --host kpro5 --json
 """
 
@@ -43,30 +44,40 @@ Examples:
 @click.argument("url", required=False)
 @click.option("--expect", type=click.IntRange(0, 64), metavar="N", help="How many GPUs there must be.")
 @click.option("--passive", is_flag=True, help="Only what reads: no load, no NCCL, no prompts.")
+@click.option("--env", metavar="PATH", help="The engine's Python environment, for NCCL.")
+@click.option("--unit", metavar="NAME", help="The engine's systemd service: its NCCL, and its log.")
 @report_options
-def everything(how: Presentation, url: str | None, expect: int | None, passive: bool) -> int:
+def everything(
+    how: Presentation, url: str | None, expect: int | None, passive: bool, env: str | None, unit: str | None
+) -> int:
     """All checks of this machine as one report: gpus, load, nccl, and the served model at URL.
 
     'load' and 'nccl' refuse GPUs that are busy, and say so. The worst verdict is that of the whole.
     """
     if url is not None and not url.startswith(("http://", "https://")):
         raise BadInput(f"{url[:80]!r} is no address of a service; give one like http://127.0.0.1:8000")
-    wanted = parts(url, expect, passive)
+    if env is not None and unit is not None:
+        raise BadInput("--env and --unit each name the engine; give one")
+    wanted = parts(url, expect, passive, env, unit)
     if how.host is not None:
         from checks.remote import asked
 
-        given = ["all", *([url] if url else []), *_expecting(expect), *(["--passive"] if passive else [])]
+        given = ["all", *([url] if url else []), *_expecting(expect), *_named(env, unit)]
+        given += ["--passive"] if passive else []
         return finish(asked(how.host, given, sum(part.deadline for part in wanted)), how)
     return finish(joined((part, run_part(part, _here)) for part in wanted), how)
 
 
-def parts(url: str | None, expect: int | None, passive: bool) -> tuple[Part, ...]:
+def parts(
+    url: str | None, expect: int | None, passive: bool, env: str | None = None, unit: str | None = None
+) -> tuple[Part, ...]:
     """What is run, in this order: what only reads comes first, so that it sees GPUs at rest."""
     found = [Part(("gpus", *_expecting(expect)), 120.0)]
     if not passive and expect != 0:
-        found += [Part(("load",), 300.0), Part(("nccl",), 600.0)]
+        found += [Part(("load",), 300.0), Part(("nccl", *_named(env, unit)), 900.0)]
     if url is not None:
-        found.append(Part(("serve", url, *(["--passive"] if passive else [])), 300.0))
+        options = (*_named(None, unit), *(["--passive"] if passive else []))
+        found.append(Part(("serve", url, *options), 300.0))
     return tuple(found)
 
 
@@ -117,6 +128,10 @@ def _no_report(part: Part, why: str) -> Report:
 
 def _expecting(expect: int | None) -> Sequence[str]:
     return () if expect is None else ("--expect", str(expect))
+
+
+def _named(env: str | None, unit: str | None) -> tuple[str, ...]:
+    return (*(("--env", env) if env else ()), *(("--unit", unit) if unit else ()))
 
 
 def _here(args: list[str], deadline: float) -> child.Ended:

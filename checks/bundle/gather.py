@@ -23,12 +23,13 @@ TIME_LIMIT = 120.0
 
 
 class Program(NamedTuple):
-    """Output of a program; ``tail``: the end matters more than the beginning."""
+    """Output of a program; ``tail``: the end matters more than the beginning; ``verdict``: its exit code is one."""
 
     file: str
     argv: tuple[str, ...]
     deadline: float
     tail: bool = False
+    verdict: bool = False
 
 
 PROGRAMS = (
@@ -105,6 +106,12 @@ def _gpus(content: Content, redactor: Redactor, run: Run, left: float) -> None:
             f"the kernel log could not be read: {kernel.error or 'absent'}"
         )
     content.add("gpus.record.json", _clean_record(record, redactor))
+    with tempfile.TemporaryDirectory(prefix="provcheck-") as folder:
+        # Judged in a child: a bundle is for when something is broken, which may be a rule.
+        file = Path(folder) / "record"
+        file.write_bytes(content.files["gpus.record.json"])
+        judge = child.self_command("gpus", "--replay", str(file), "--verbose")
+        _program(content, redactor, run, Program("gpus.txt", tuple(judge), 30.0, verdict=True), left)
 
 
 def _clean_record(record: Record, redactor: Redactor) -> bytes:
@@ -126,7 +133,7 @@ def _clean_record(record: Record, redactor: Redactor) -> bytes:
 def _serve(content: Content, redactor: Redactor, run: Run, url: str, left: float) -> None:
     """The record of a service, by counters alone: no prompt is sent, and no unit's log is asked for."""
     with tempfile.TemporaryDirectory(prefix="provcheck-") as folder:
-        file = Path(folder) / "serve.json"
+        file = Path(folder) / "record"
         ended = run(
             child.self_command("serve", url, "--passive", "--json", "--record", str(file)), min(60.0, left)
         )
@@ -145,8 +152,8 @@ def _program(content: Content, redactor: Redactor, run: Run, program: Program, l
         content.add(program.file, text.encode(), tail=program.tail)
     if ended.timed_out:
         content.left_out[program.file] = f"cut: {program.argv[0]} did not end within {program.deadline:g} s"
-    elif ended.code != 0 or not text.strip():
-        content.left_out[program.file] = redactor.text(f"{program.argv[0]} {_why(ended)}")
+    elif not text.strip() or (ended.code != 0 and not program.verdict):
+        content.left_out[program.file] = redactor.text(f"{Path(program.argv[0]).name} {_why(ended)}")
 
 
 def _file(content: Content, redactor: Redactor, root: str, path: str) -> None:

@@ -44,3 +44,26 @@ def chain(lane: int, seed: int, steps: int) -> int:
         x = (x * 1664525 + bits) & _WORD
         x ^= x >> 15
     return x
+
+
+def product(seed: int, steps: int) -> list[int]:
+    """What kpro_tensor's lanes must hold, four numbers each: steps x (A1 + A2) x B of small whole numbers."""
+    left = [
+        [_small(16 * row + k, seed) + _small(16 * row + k, ~seed & _WORD) for k in range(16)]
+        for row in range(16)
+    ]
+    right = [[_small(8 * k + column, seed ^ 0x5A5A5A5A) for column in range(8)] for k in range(16)]
+    whole = [
+        [steps * sum(left[row][k] * right[k][column] for k in range(16)) for column in range(8)]
+        for row in range(16)
+    ]
+    # Which lane holds what: PTX ISA, fragments of mma.m16n8k16, accumulator.
+    return [
+        whole[lane // 4 + 8 * (place // 2)][lane % 4 * 2 + place % 2]
+        for lane in range(32)
+        for place in range(4)
+    ]
+
+
+def _small(index: int, seed: int) -> int:
+    return (mix(index, seed) & 7) - 4

@@ -12,7 +12,8 @@ GPUS: dict[str, Entry] = {
         " included, and such a program cannot be killed. provcheck asks from a child process and walks "
         "away from it, so a hang is a finding and not a hanging check. Nothing is known about the GPUs "
         "then, hence 'unknown'.",
-        "unknown host driver.responds NVML hung at gpu3: no answer within 30 s; the probe was abandoned",
+        "unknown host driver.responds NVML hung at gpu3, ecc: no answer within 6 s (section ecc); the probe "
+        "was abandoned",
         "Look for Xid lines in the kernel log, reset the GPU they name or reboot the host.",
         "leptonai/gpud#117, NVIDIA/open-gpu-kernel-modules#446",
     ),

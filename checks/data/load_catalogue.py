@@ -86,6 +86,15 @@ LOAD: dict[str, Entry] = {
         "Take the GPU out of service and have it replaced.",
         f"{_OWN}; Meta, Silent data corruptions at scale (arXiv:2102.11245)",
     ),
+    "load.tensor": Entry(
+        "Tensor cores compute what the host computes",
+        "Models run on them nearly alone, and they draw the most power. Sums of products of small whole numbers are "
+        "exact in any order, so each must be the host's, on every multiprocessor.",
+        "fail gpu1 load.tensor 16 or more threads computed something else than the host, on multiprocessor 41: "
+        "silent data corruption",
+        "Take the GPU out of service and have it replaced.",
+        f"{_OWN.replace('kernels.cu', 'kernels_sm80.cu')}; PTX ISA, mma.m16n8k16",
+    ),
     "load.clocks": Entry(
         "Clocks stay up at work",
         "The power cap is normal under load. Hardware slowdown, thermal slowdown and the power brake are not.",

@@ -86,7 +86,8 @@ SYMPTOMS = (
             "nvidia-ml-py has no __version__, which the old package pynvml had",
             "update the program; importlib.metadata.version('nvidia-ml-py') gives it", "driver.library",
             "NVIDIA/TensorRT-LLM#2570"),
-    Symptom("pynvml-foreign", r"module 'pynvml' has no attribute|pynvml.*(?:deprecated|FutureWarning)|from pynvml import",
+    Symptom("pynvml-foreign",
+            r"module 'pynvml' has no attribute|pynvml.*(?:deprecated|FutureWarning)|from pynvml import",
             "an old package named pynvml or nvidia-ml-py3 shadows NVIDIA's nvidia-ml-py", _CLEAN, "driver.library",
             "vllm#12386, #12847 and #12977, nvitop#44"),
     Symptom("uncorrectable-ecc", r"uncorrectable ECC error|CUDA_ERROR_ECC_UNCORRECTABLE",
@@ -106,7 +107,8 @@ SYMPTOMS = (
     Symptom("p2p-broken", r"(?:NCCL|all_?reduce|collective).*(?:hang|timed? ?out)|Watchdog caught collective|"
             r"generating GPU P2P access cache|Timeout.*ALLREDUCE",
             "GPUs wait for each other: a peer copy that never arrives (ACS or a translating IOMMU), or a dead rank",
-            "provcheck nccl repeats it with peer copies off and names the layer; then pcie.acs and node.iommu", "pcie.acs",
+            "provcheck nccl repeats it with peer copies off and names the layer; then pcie.acs and node.iommu",
+            "pcie.acs",
             "NVIDIA/nccl#257, #606, #667, #1999, #2079; nccl-tests#117; vllm#6895 and #8735"),
     Symptom("p2p-wrong-data", r"(?:peer|p2p).*(?:mismatch|wrong|corrupt)|Invalid value when checking the pattern",
             "peer copies arrive damaged although every capability says yes: IOMMU, ACS, or a patched driver",
@@ -148,7 +150,8 @@ SYMPTOMS = (
             "the GPU's memory is used up: by this program, or by another that still holds it",
             "look at gpu.processes and gpu.memory; provcheck fit says what the model needs", "gpu.memory",
             "CUDA runtime error 2"),
-    Symptom("no-device", r"no CUDA-capable device|CUDA_ERROR_NO_DEVICE|No CUDA GPUs are available|Found no NVIDIA driver",
+    Symptom("no-device",
+            r"no CUDA-capable device|CUDA_ERROR_NO_DEVICE|No CUDA GPUs are available|Found no NVIDIA driver",
             "no GPU is visible to CUDA: hidden by a variable, no device node (nvidia-uvm), or no driver",
             "look at node.environment, node.device_nodes and driver.loaded", "node.device_nodes",
             "CUDA runtime error 100"),
@@ -156,8 +159,8 @@ SYMPTOMS = (
             "the program was not built for this generation of GPUs", "install a build for it", "driver.floor",
             "CUDA runtime error 209"),
     Symptom("illegal-address", r"illegal memory access|CUDA_ERROR_ILLEGAL_ADDRESS|device-side assert",
-            "a kernel reached out of bounds (Xid 31, 13 or 43): a program's fault, such as a drafter's mask token beyond"
-            " the vocabulary",
+            "a kernel reached out of bounds (Xid 31, 13 or 43): a program's fault, such as a drafter's mask token"
+            " beyond the vocabulary",
             "no GPU reset; check the model's and the drafter's config (provcheck drafter)", "gpu.xid",
             "CUDA runtime error 700"),
 )  # fmt: skip

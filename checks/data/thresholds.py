@@ -1,4 +1,4 @@
-"""Where a finding turns from pass to warn or fail, for the pages. The numbers are those of the rules."""
+"""Where a finding turns from pass to warn or fail, for the pages; a test holds them against the rules."""
 
 from __future__ import annotations
 
@@ -28,4 +28,14 @@ THRESHOLDS: dict[str, str] = {
     "for a recovery, or more than 1000 repaired errors on one link and a hundredth on its others.",
     "fabric.state": "pass: state completed (3), status 0, no bad group in the health mask; unknown: in progress; fail: "
     "in progress in the earlier record too.",
+    "node.shm": "for two GPUs or more: fail below 256 MiB free, warn below 1 GiB; for one: 16 and 64 MiB.",
+    "node.memlock": "with an RDMA device in use: fail below 64 MiB, warn below unlimited.",
+    "load.h2d": "pass from 0.80 of generation x lanes at the link's maximum, fail below 0.60.",
+    "load.d2h": "pass from 0.80 of generation x lanes at the link's maximum, fail below 0.60.",
+    "load.memory_bandwidth": "pass from 0.70 of the data sheet's rate, fail below 0.55; identical GPUs: warn below "
+    "0.85 of the middle of the others.",
+    "load.clocks": "warn below 0.50 of the highest clock; fail when it is slowed for heat or power supply.",
+    "nccl.busbw": "NVLink: pass from 0.85 of what NCCL can make of the links, fail below 0.75. PCIe: pass from 0.40 of "
+    "the slowest hop, fail below 0.25. Judged from 1 GiB on only: a healthy pair reads 0.60 at 16 MiB.",
+    "nccl.slow_rank": "later than the others by 2.0 times and by 2 ms.",
 }

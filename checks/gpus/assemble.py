@@ -75,10 +75,11 @@ class Work:
                 self.left[gpu] = []
 
     def plan(self, alone: Sequence[tuple[int, str]]) -> dict[str, Any] | None:
-        """What another child is to read, None when nothing is left."""
+        """What another child is to read, ``alone`` first and one by one; None when nothing is left."""
         gpus = {str(gpu): names for gpu, names in self.left.items() if names}
         without = [gpu for (gpu, name) in self.gaps if name == HANDLE]
-        plan = {"count": self.count, "gpus": gpus, "alone": [list(one) for one in alone], "without": without}
+        still = [[gpu, name] for gpu, name in alone if name in self.left[gpu]]
+        plan = {"count": self.count, "gpus": gpus, "alone": still, "without": without}
         return plan if gpus else None
 
     def _hung(self, gpu: int, name: str) -> bool:
@@ -89,7 +90,7 @@ def dump(head: dict[str, Any], work: Work, reason: dict[str, Any]) -> dict[str, 
     """The whole in the layout of a plain NVML dump. ``reason`` is why the last child ended, for what is left."""
     if head.get("nvmlInit") is not None:
         return head
-    left = why(NOT_ASKED, f"not asked: {reason['msg']}")
+    left = why(NOT_ASKED, f"not asked: {reason['msg']}") if work.gaps else reason
     gaps = {(gpu, name): left for gpu, names in work.left.items() for name in names} | work.gaps
     devices = [
         _device(work.data[gpu], {n: g for (at, n), g in gaps.items() if at == gpu}) for gpu in work.data

@@ -178,7 +178,7 @@ def _by(event: Event) -> str:
 def sxid(scene: Scene) -> Judged:
     """Errors of the NVSwitches since the driver was loaded, from the kernel log and fabric manager's."""
     log = scene.node.kernel
-    if not log.there and not scene.node.fabric_events:
+    if not log.there and not scene.node.fabric_log:
         return
     if log.there and log.error is not None:
         text = f"the kernel log could not be read ({log.error}): errors of NVSwitches (SXid) are not known"

@@ -19,11 +19,11 @@ from checks.gpus.kernel_events import Event
 from checks.record import Section
 
 KIND, PATH = "log", "kernel"
-LINES_KEPT = 500
+LINES_KEPT, EVENTS_KEPT = 500, 100
 _READ_ALL, _SIZE = 3, 10  # syslog(2)
 _BUFFER_LIMIT = 16 << 20
 _OURS = re.compile(
-    r"NVRM|nvidia|D3cold|in libnccl\.so|^(?:<\d+>)?(?:\[[^]]*\] )?Linux version |: reset done", re.IGNORECASE
+    r"NVRM|nvidia|D3cold|in libnccl\.so|\bLinux version \d|: reset done|^-- (?:Boot|Reboot)", re.IGNORECASE
 )
 _LEVEL = re.compile(r"^<\d+>")
 _SECRET = (
@@ -42,10 +42,19 @@ def look(read: Callable[[], str] | None = None) -> Section:
         text = (read or _read)()
     except OSError as error:
         return Section(KIND, PATH, None, error.strerror or str(error))
-    kept = [_LEVEL.sub("", line) for line in text.splitlines() if _OURS.search(line)][-LINES_KEPT:]
+    kept = _few([_LEVEL.sub("", line) for line in text.splitlines() if _OURS.search(line)])
     for pattern, instead in _SECRET:
         kept = [pattern.sub(instead, line) for line in kept]
     return Section(KIND, PATH, "".join(f"{line[:500]}\n" for line in kept).encode())
+
+
+def _few(lines: list[str]) -> list[str]:
+    """The newest lines, and of the older ones the last of each event: a storm must not push out another error."""
+    older = [kernel_events.bare(line) for line in lines[:-LINES_KEPT]]
+    last = {
+        (e.what, e.bdf, e.number): at for at, line in enumerate(older) for e in kernel_events.events([line])
+    }
+    return [lines[at] for at in sorted(last.values())[-EVENTS_KEPT:]] + lines[-LINES_KEPT:]
 
 
 def _read() -> str:

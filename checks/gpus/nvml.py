@@ -25,16 +25,18 @@ from typing import Any
 
 from checks.errors import BadInput
 from checks.gpus import nvml_read as read
-from checks.gpus.getters import HANDLE, P2P, SECTIONS, SYSTEM
+from checks.gpus.getters import HANDLE, P2P, SECTIONS, SYSTEM, keys
 
 _PR_SET_PDEATHSIG = 1
 _SAYING = threading.Lock()
+_out = 1
 
 
 def main(args: list[str]) -> int:
     """Prints the lines; always 0, a failing NVML is an answer too. Raises BadInput for a plan that is none."""
     plan = _plan(args)
     _end_with_parent()
+    _keep_stdout_clean()
     threading.Thread(target=_start_library, daemon=True).start()
     nvml = _binding()
     if isinstance(nvml, dict):
@@ -42,6 +44,7 @@ def main(args: list[str]) -> int:
     else:
         _read(nvml, plan)
     _say({"end": True})
+    os.dup2(_out, 1)
     return 0
 
 
@@ -61,6 +64,13 @@ def _end_with_parent() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
+
+
+def _keep_stdout_clean() -> None:
+    """What a library prints goes to stderr; the lines of this child have the old stdout for themselves."""
+    global _out
+    _out = os.dup(1)
+    os.dup2(2, 1)
 
 
 def _start_library() -> None:
@@ -103,6 +113,7 @@ class Reader:
         self.nvml, self.plan = nvml, plan
         self.handles: dict[int, Any] = {}
         self.states: dict[int, dict[str, Any]] = {}
+        self.refused: set[int] = set()
 
     def run(self) -> None:
         alone = [(int(gpu), str(name)) for gpu, name in self.plan.get("alone", ())]
@@ -129,7 +140,7 @@ class Reader:
             self._one(gpu, name)
 
     def _one(self, gpu: int, name: str) -> None:
-        if name != HANDLE and isinstance(self.handles.get(gpu), dict):
+        if gpu in self.refused:
             return  # no access to it: the handle's error is its whole evidence
         _say({"begin": [gpu, name]})
         _say({"done": [gpu, name], "data": self._data(gpu, name)})
@@ -137,11 +148,16 @@ class Reader:
     def _data(self, gpu: int, name: str) -> dict[str, Any]:
         handle = self._handle(gpu)
         if name == HANDLE:
-            return {HANDLE: handle} if isinstance(handle, dict) else {}
+            if not isinstance(handle, dict):
+                return {}
+            self.refused.add(gpu)
+            return {HANDLE: handle}
         if name == P2P:
             without = self.plan.get("without", ())
             others = [n for n in range(self.plan["count"]) if n not in without]
             return {P2P: read.pairs(self.nvml, gpu, {n: self._handle(n) for n in {*others, gpu}})}
+        if isinstance(handle, dict):  # the GPU was there for an earlier child
+            return dict.fromkeys(keys(name), handle)
         return read.section(self.nvml, handle, name, self.states.setdefault(gpu, {}))
 
     def _handle(self, gpu: int) -> Any:
@@ -164,4 +180,4 @@ def _say(line: dict[str, Any]) -> None:
     data = json.dumps(line, default=repr).encode() + b"\n"
     with _SAYING:
         while data:
-            data = data[os.write(1, data) :]
+            data = data[os.write(_out, data) :]

@@ -17,6 +17,7 @@ from contextlib import suppress
 from typing import Any
 
 from checks import child
+from checks.child import Process
 from checks.gpus import assemble
 from checks.gpus.assemble import Work, why
 from checks.gpus.parts import DIED, NOT_ASKED, TIMEOUT
@@ -25,8 +26,8 @@ CHILDREN = 16
 """Children at most per reading: each hang and each crash costs one."""
 HANGS_PER_GPU = 2
 """After so many sections of a GPU were cut off, the rest of it is not asked any more."""
-SECTION_SHARE = 1 / 3
-"""Of the whole deadline, for one section: what is left is enough for the other GPUs and one more hang."""
+SECTION_SHARE = 1 / 5
+"""Of the whole deadline, for one section: what is left is enough for the other GPUs and two more hangs."""
 _LINE_LIMIT = 4 << 20
 
 
@@ -42,15 +43,17 @@ class Reading:
         self.work = Work()
         self.head: dict[str, Any] | None = None
         self.library: str | None = None
+        self.process: Process | None = None
+        self.reason = why(NOT_ASKED, "not asked")
         self.children = 0
-        self.overdue: set[tuple[int, str]] = set()
+        self.suspects: dict[tuple[int, str], None] = {}
         self._start(None)
 
     def result(self) -> tuple[dict[str, Any], str | None]:
         """The NVML dump and the file of the library. What is missing in the dump says why."""
         try:
-            while True:
-                lost = self._watch()
+            while self.process is not None:
+                lost = self._watch(self.process)
                 if lost is None or not self._next(lost):
                     break
         finally:
@@ -67,58 +70,59 @@ class Reading:
 
     def stop(self) -> None:
         """Abandons the child, whether it ends or not."""
-        child.abandon(self.process)
+        if self.process is not None:
+            child.abandon(self.process)
 
-    def _start(self, plan: dict[str, Any] | None) -> None:
-        argv = self.command + ([] if plan is None else [json.dumps(plan)])
-        self.process = child.start(argv)
-        assert self.process.stdout is not None
-        with suppress(OSError):  # what eight GPUs say does not wait for a reader that is still being imported
-            fcntl.fcntl(self.process.stdout, fcntl.F_SETPIPE_SZ, 1 << 20)
-        self.children += 1
+    def _start(self, plan: dict[str, Any] | None) -> bool:
+        """Starts a child; False, with the reason, when the machine has no room for one."""
         self.started = False
         self.said = bytearray()
         self.running: dict[tuple[int, str], float] = {}
-        self.reason = why(NOT_ASKED, "not asked")
+        self.children += 1
+        try:
+            self.process = child.start(self.command + ([] if plan is None else [json.dumps(plan)]))
+        except OSError as error:
+            self.process = None
+            self.reason = why(DIED, f"no child could be started: {error.strerror}")
+            return False
+        assert self.process.stdout is not None
+        with suppress(OSError):  # what eight GPUs say does not wait for a reader that is still being imported
+            fcntl.fcntl(self.process.stdout, fcntl.F_SETPIPE_SZ, 1 << 20)
+        return True
 
     def _next(self, lost: str) -> bool:
-        """After a lost child: writes down what it was lost at, and starts another one if that can help."""
+        """After a lost child: writes down what it was lost at, and starts another one if that can help.
+
+        Of several sections that were being read, one is to blame and the others may have waited for a lock it
+        holds: the next child reads them alone, one by one.
+        """
         suspects = sorted(self.running, key=self.running.__getitem__)
         late = time.monotonic() >= self.end
         if not self.started or late:
             for suspect in suspects if late else ():
                 self.work.cut(suspect, self.reason)
             return False
-        alone: list[tuple[int, str]] = []
-        if lost == TIMEOUT:
-            for suspect in self._guilty(suspects):
-                self.work.cut(suspect, self.reason)
-        elif len(suspects) == 1:
-            self.work.cut(suspects[0], self.reason)
-        elif suspects:
-            alone = suspects
-        self.work.give_up(HANGS_PER_GPU)
-        plan = self.work.plan(alone)
-        self.stop()
-        if self.children >= CHILDREN or plan is None or not (suspects or alone):
+        if not suspects:
             return False
-        self._start(plan)
-        return True
+        if lost == TIMEOUT:
+            oldest = self.running[suspects[0]]
+            suspects = [one for one in suspects if self.running[one] - oldest < self.section / 4]
+        if len(suspects) == 1:
+            self.work.cut(suspects[0], self.reason)
+        else:
+            self.suspects.update(dict.fromkeys(suspects))
+        self.work.give_up(HANGS_PER_GPU)
+        plan = self.work.plan(list(self.suspects))
+        self.stop()
+        if self.children >= CHILDREN or plan is None:
+            return False
+        return self._start(plan)
 
-    def _guilty(self, suspects: list[tuple[int, str]]) -> list[tuple[int, str]]:
-        """The section that hung first, and those that hang for the second time. The others may have waited for a
-        lock that the first one holds: they get another child."""
-        oldest = self.running[suspects[0]]
-        late = {one for one in suspects if self.running[one] - oldest < self.section / 4}
-        guilty = [one for one in suspects if one == suspects[0] or one in self.overdue & late]
-        self.overdue |= late
-        return guilty
-
-    def _watch(self) -> str | None:
+    def _watch(self, process: Process) -> str | None:
         """Reads what the child says. None: it said everything; else TIMEOUT or DIED, with ``reason`` set."""
-        assert self.process.stdout is not None
-        assert self.process.stderr is not None
-        out, err = self.process.stdout.fileno(), self.process.stderr.fileno()
+        assert process.stdout is not None
+        assert process.stderr is not None
+        out, err = process.stdout.fileno(), process.stderr.fileno()
         buffer, open_fds = bytearray(), {out, err}
         while out in open_fds:
             left = self._until() - time.monotonic()
@@ -137,7 +141,7 @@ class Reading:
             buffer = bytearray(rest[-_LINE_LIMIT:])
             if any(self._heard(line) for line in lines):
                 return None
-        return self._died()
+        return self._died(process)
 
     def _until(self) -> float:
         if not self.running:
@@ -149,12 +153,12 @@ class Reading:
         self.reason = why(TIMEOUT, f"no answer within {limit:g} s")
         return TIMEOUT
 
-    def _died(self) -> str:
+    def _died(self, process: Process) -> str:
         end = time.monotonic() + 0.5
-        while self.process.poll() is None and time.monotonic() < end:
+        while process.poll() is None and time.monotonic() < end:
             time.sleep(0.005)
         last = self.said.decode(errors="replace").strip().splitlines()[-1:] or [""]
-        code = self.process.returncode
+        code = process.returncode
         how = f"signal {-code}" if code is not None and code < 0 else f"{code}"
         self.reason = why(DIED, f"the child ended with {how}: {last[0][:200]}".rstrip(": "))
         return DIED

@@ -30,6 +30,7 @@ RULES = (
     Rule("load.memory_bandwidth", "memory", rules_core.bandwidth),
     Rule("load.memory_pattern", "memory", rules_core.pattern),
     Rule("load.compute", "heat", rules_core.compute),
+    Rule("load.tensor", "heat", rules_core.tensor),
     Rule("load.clocks", "heat", rules_health.clocks),
     Rule("load.temperature", "heat", rules_health.temperature),
     Rule("load.release", "stop", rules_health.release),
@@ -126,7 +127,7 @@ def _is_here(rule: Rule, run: Run) -> bool:
     """Whether the run ended in what this rule looks at; a failed copy back to the host is load.d2h's."""
     if rule.step != _ended_at(run):
         return False
-    back = str(tree(run.ended).get("doing", "")).startswith("copy to the host")
+    back = str(tree(run.ended).get("doing", "")).startswith("copying to the host")
     return not (rule.id == "load.h2d" and back)
 
 
@@ -137,6 +138,8 @@ def _broken(run: Run) -> Outcome:
     while_doing = f" while {doing}" if isinstance(doing, str) and doing else ""
     if kind == "cuda":
         row = MEANINGS.get(code) if isinstance(code, int) else None
+        if code == 999 and _ended_at(run) != "start":
+            row = None  # its usual causes are those of a start
         message = f"{ended.get('call')} gave {code} {ended.get('name')}: {ended.get('text')}{while_doing}"
         cause, fix = (row.cause, row.fix) if row else (None, "look at the kernel log for an Xid at this time")
         judge_as = unknown if code == 2 else failed

@@ -98,6 +98,7 @@ def say(line: dict[str, Any]) -> None:
 def end_with_parent() -> None:
     """Has the kernel kill this process when its parent dies, however it dies: no GPU stays loaded."""
     pr_set_pdeathsig = 1
+    parent = os.getppid()
     ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() == 1:
-        os._exit(1)
+    if os.getppid() != parent:
+        os._exit(1)  # it died in between

@@ -77,6 +77,11 @@ def integrity(run: Run, measured: Measured) -> Outcome:
     assert done is not None
     assert back is not None
     fix = "take the GPU out of service; reseat it or its riser, test in another slot, have it replaced"
+    if bad and number(there, "at_home"):
+        return unknown(
+            "the GPU's own memory changes words, so nothing can be said of copies",
+            fix="see load.memory_pattern",
+        )
     if bad:
         had = there.get("host_had_it")
         way = "on the way to the GPU" if had is True else "on the way to the host"

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from checks.data.load_limits import MEMORY, SIBLING, computed_memory_rate, memory_rate
-from checks.gpus.rule import Outcome, failed, passed, unknown, warned
+from checks.gpus.rule import Outcome, failed, passed, skipped, unknown, warned
 from checks.load.evidence import Measured, Run, number
+from checks.load.rules_bus import integrity
 from checks.load.shared import band, middle
+from checks.model import Status
 
 _REPLACE = "take the GPU out of service and have it replaced; no setting mends this"
 
@@ -98,7 +100,17 @@ def pattern(run: Run, measured: Measured) -> Outcome:
 
 
 def compute(run: Run, measured: Measured) -> Outcome:
-    heat = run.tree("heat")
+    return _results(run, measured, "chains", "chains of integer and fp32 steps")
+
+
+def tensor(run: Run, measured: Measured) -> Outcome:
+    if "tensor" not in run.tree("heat"):
+        return skipped("this GPU has no tensor cores of sm_80 or later")
+    return _results(run, measured, "tensor", "sums of matrix products on tensor cores")
+
+
+def _results(run: Run, measured: Measured, kind: str, what: str) -> Outcome:
+    heat = run.tree("heat", kind)
     launches, rounds, threads = (number(heat, key) for key in ("launches", "rounds", "threads"))
     bad, rate, spent = heat.get("bad"), number(heat, "steps_per_s"), number(heat, "spent_s")
     if (
@@ -110,6 +122,11 @@ def compute(run: Run, measured: Measured) -> Outcome:
         or spent is None
     ):
         return unknown("nothing was computed")
+    if bad and integrity(run, measured).status is not Status.PASS:
+        return unknown(
+            f"{len(bad)} results differ from the host's, but copies from this GPU do not arrive unchanged",
+            fix="mend what load.copy_integrity says, then run again",
+        )
     if bad:
         sms = sorted({int(sm) for one in bad if (sm := number(one, "sm")) is not None})
         named = ", ".join(map(str, sms[:8])) or "unknown"
@@ -120,14 +137,19 @@ def compute(run: Run, measured: Measured) -> Outcome:
             cause="a multiprocessor gives wrong results under load",
             fix=_REPLACE,
         )  # fmt: skip
-    shown = f"{rounds * threads:.3g} chains of integer and fp32 steps gave the host's result"
-    shown += f" in {spent:.1f} s, {rate / 1e9:.0f} Gsteps/s"
-    typical = middle(
-        [r for s in measured.siblings(run.index) if (r := s.number("heat", "steps_per_s")) is not None]
-    )
+    shown = f"{rounds * threads:.3g} {what} gave the host's result in {spent:.1f} s, {_speed(kind, rate)}"
+    others = (s.number("heat", kind, "steps_per_s") for s in measured.siblings(run.index))
+    typical = middle([r for r in others if r is not None])
     if typical is not None and rate < SIBLING.good * typical:
         return warned(
-            f"{shown}; the other GPUs do {typical / 1e9:.0f}",
+            f"{shown}; the other GPUs do {_speed(kind, typical)}",
             value=0, limit=0, unit="threads", cause="lower clocks than its siblings: see load.clocks",
         )  # fmt: skip
     return passed(shown, value=0, limit=0, unit="threads")
+
+
+def _speed(kind: str, rate: float) -> str:
+    """A step of a thread is one link of a chain, or a 32nd of eight 16 x 8 x 16 products of its warp."""
+    if kind == "tensor":
+        return f"{rate / 32 * 8 * 2 * 16 * 8 * 16 / 1e12:.0f} TFLOP/s"
+    return f"{rate / 1e9:.0f} Gsteps/s"

@@ -11,19 +11,19 @@ import os
 import random
 import time
 from collections.abc import Callable
-from importlib import resources
 from typing import Any
 
 from checks.cuda import driver
 from checks.cuda.context import Context, Module
 from checks.cuda.driver import Device
-from checks.cuda.reference import chain, mix
+from checks.cuda.kernels import kernels
+from checks.cuda.reference import mix
+from checks.load import compute
 from checks.load.look import Sampler
 from checks.load.options import Options
 
 U64, U32 = ctypes.c_uint64, ctypes.c_uint32
 BLOCK, BLOCKS_PER_SM = 256, 8
-STEPS, LANES = 256, 64
 PIECE_LIMIT = 1 << 30
 _RANDOM_BYTES = 32 << 20
 _ALL_ONES = 0xFFFFFFFF
@@ -55,7 +55,7 @@ class Work:
         self.doing("making the context")
         self.device = cuda.device(0)
         self.context = gpu = cuda.context(0)
-        self.module = gpu.module(resources.files("checks.cuda").joinpath("kernels.ptx").read_text())
+        self.module = gpu.module(kernels("kernels.ptx"))
         self.stream = gpu.stream()
         self.before, self.after = gpu.event(), gpu.event()
         self.doing("taking memory")
@@ -90,10 +90,10 @@ class Work:
         self.sampler.take()
         found: dict[str, Any] = {"size": size}
         found["d2h"] = self._rate(
-            size, lambda: gpu.d2h(host, self.arena, size, self.stream), "copy to the host"
+            size, lambda: gpu.d2h(host, self.arena, size, self.stream), "copying to the host"
         )
         back = self.arena + size
-        found["h2d"] = self._rate(size, lambda: gpu.h2d(back, host, size, self.stream), "copy to the GPU")
+        found["h2d"] = self._rate(size, lambda: gpu.h2d(back, host, size, self.stream), "copying to the GPU")
         found["at_work"] = self.sampler.take()
         found["round"] = self._round(host, back, size, seed)
         self.doing("copying fresh data there and back")
@@ -101,7 +101,7 @@ class Work:
         gpu.h2d(self.arena, sent, len(sent), self.stream)
         gpu.d2d(back, self.arena, len(sent), self.stream)
         gpu.d2h(host, back, len(sent), self.stream)
-        self._wait("copying fresh data there and back")
+        self.wait("copying fresh data there and back")
         found["echo"] = {"bytes": len(sent), "first_bad": _first_difference(sent, host.view)}
         gpu.free_pinned(host)
         return found
@@ -114,6 +114,9 @@ class Work:
         words = host.view.cast("I")
         if found["mismatches"]:
             found["host_had_it"] = words[found["first_bad"]] == mix(found["first_bad"], seed)
+            # Both places filled and checked by the GPU alone: does its memory hold the words at all?
+            self._fill("kpro_fill_u32", self.arena, 2 * size, seed)
+            found["at_home"] = self._check("kpro_check_u32", self.arena, 2 * size, seed)["mismatches"]
         places = [self.random.randrange(size // 4) for _ in range(2048)]
         found["sampled"] = len(places)
         found["sampled_bad"] = sum(words[i] != mix(i, seed) for i in places)
@@ -168,52 +171,15 @@ class Work:
             found["patterns"].append({"pattern": name, "bytes": self.size, **checked})
         return found
 
-    # heat
-
     def heat(self) -> dict[str, Any]:
-        """Integer and fp32 units of all multiprocessors for ``seconds``; memory must hold its words meanwhile."""
-        seed, gpu = self.random.getrandbits(32), self.context
+        """Computes on all multiprocessors for ``seconds``; memory must hold its words meanwhile."""
+        seed = self.random.getrandbits(32)
         self._fill("kpro_fill_u32", self.arena, self.size, seed)
-        expected = b"".join(chain(lane, seed, STEPS).to_bytes(4, "little") for lane in range(LANES))
-        grid = self.device.multiprocessors * BLOCKS_PER_SM
-        count = grid * BLOCK
-        table, results, sms = gpu.alloc(len(expected)), gpu.alloc(8 * count), gpu.alloc(4 * grid)
-        host, sm_of = gpu.pinned(8 * count), gpu.pinned(4 * grid)
-        gpu.h2d(table, expected, None, self.stream)
-        kernel = self.module.function("kpro_compute")
-        wanted = expected * (count // LANES) + bytes(4 * count)
-        found: dict[str, Any] = {"threads": count, "steps": STEPS, "launches": 0, "rounds": 0, "bad": []}
-        rounds, spent, began = 1, 0.0, time.monotonic()
-        self.doing("computing")
         self.sampler.take()
-        while time.monotonic() - began < self.options.seconds:
-            gpu.memset32(results, _ALL_ONES, 2 * count, self.stream)
-            gpu.record(self.before, self.stream)
-            pointers = (U64(results), U64(results + 4 * count), U64(sms), U64(table))
-            numbers = (U32(seed), U32(STEPS), U32(rounds))
-            gpu.launch(kernel, grid, BLOCK, (*pointers, *numbers), self.stream)
-            gpu.record(self.after, self.stream)
-            gpu.d2h(host, results, None, self.stream)
-            gpu.d2h(sm_of, sms, None, self.stream)
-            self._wait("computing")
-            took = gpu.elapsed(self.before, self.after)
-            spent += took
-            found["launches"] += 1
-            found["rounds"] += rounds
-            if host.view != wanted:
-                found["bad"] += _faulty(host.view, wanted, sm_of.view, count)
-            if len(found["bad"]) >= 16:
-                break
-            rounds = max(1, min(1 << 20, int(rounds * 0.1 / max(took, 1e-6))))
+        found = compute.heat(self)
         found["at_work"] = self.sampler.take()
-        found["spent_s"] = spent
-        found["steps_per_s"] = found["rounds"] * STEPS * count / max(spent, 1e-9)
         kept = self._check("kpro_check_u32", self.arena, self.size, seed)
         found["kept"] = {"pattern": "random, kept while computing", "bytes": self.size, **kept}
-        gpu.free_pinned(host)
-        gpu.free_pinned(sm_of)
-        for pointer in (table, results, sms):
-            gpu.free(pointer)
         return found
 
     def stop(self) -> dict[str, Any]:
@@ -226,13 +192,13 @@ class Work:
 
     # common
 
-    def _wait(self, what: str) -> None:
+    def wait(self, what: str) -> None:
         self.context.synchronize(self.options.wait_s, self.stream, what=what, meanwhile=self.sampler)
 
     def _fill(self, kernel: str, pointer: int, size: int, seed: int) -> None:
         self.doing("filling memory")
         self._words(kernel, pointer, size, seed)
-        self._wait("filling memory")
+        self.wait("filling memory")
 
     def _check(self, kernel: str, pointer: int, size: int, seed: int) -> dict[str, Any]:
         """Every word against what must be there: how many differ, and the index of the first."""
@@ -240,7 +206,7 @@ class Work:
         self.context.memset32(self.out, 0, 2, self.stream)
         self.context.memset32(self.out + 8, _ALL_ONES, 2, self.stream)
         self._words(kernel, pointer, size, seed, U64(self.out))
-        self._wait("checking memory")
+        self.wait("checking memory")
         said = self.context.read(self.out, 16, self.options.wait_s)
         mismatches, first = (int.from_bytes(said[at : at + 8], "little") for at in (0, 8))
         return {"mismatches": mismatches, "first_bad": first if mismatches else None}
@@ -266,27 +232,3 @@ def _first_difference(sent: bytes, got: memoryview) -> int | None:
     if bytes(got[: len(sent)]) == sent:
         return None
     return next(at for at, byte in enumerate(sent) if got[at] != byte)
-
-
-def _faulty(got: memoryview, wanted: bytes, sm_of: memoryview, count: int) -> list[dict[str, Any]]:
-    """At most 16 threads whose last word or count of bad rounds is not what it must be, and their SM."""
-    words, must, sms = got.cast("I"), memoryview(wanted).cast("I"), sm_of.cast("I")
-    found = []
-    for thread in range(count):
-        if words[thread] != must[thread] or words[count + thread] != must[count + thread]:
-            block = thread // BLOCK
-            found.append(
-                {
-                    "block": block,
-                    "thread": thread % BLOCK,
-                    "sm": sms[block],
-                    "got": words[thread],
-                    "expected": must[thread],
-                    "bad_rounds": words[count + thread],
-                }
-            )
-            if len(found) == 16:
-                break
-    for view in (words, must, sms):
-        view.release()
-    return found

@@ -130,6 +130,14 @@ class Nccl:
             raise NcclError(state.value, self._text(state.value), call)
         return state.value == SUCCESS
 
+    def device(self, comm: Any) -> int | None:
+        """The GPU that the communicator works on, None where this NCCL does not tell."""
+        if not hasattr(self._lib, "ncclCommCuDevice"):
+            return None
+        number = ctypes.c_int(-1)
+        self._check(self._lib.ncclCommCuDevice(comm, ctypes.byref(number)), "ncclCommCuDevice")
+        return number.value if number.value >= 0 else None
+
     def all_reduce(self, source: int, target: int, count: int, comm: Any, stream: Any, op: int = SUM) -> None:
         """Puts an all-reduce of ``count`` float32 on the stream."""
         code = self._lib.ncclAllReduce(source, target, count, FLOAT32, op, comm, stream)

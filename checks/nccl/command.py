@@ -20,6 +20,7 @@ from checks.nccl.crew import Deadlines
 from checks.nccl.judge import judge
 from checks.nccl.scene import Scene
 from checks.record import Record, Section
+from checks.remote import asked
 from checks.report.options import Presentation, finish, report_options
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -37,6 +38,8 @@ Examples:
 Uses the GPUs for some seconds, and refuses when somebody else does (--force tests beside them). No PyTorch is
 needed: only libnccl.so.2, found where engines find it. What a finding means: provcheck explain ID.
 """
+_TRIES, _STEPS = 3, 10
+"""What a run takes at most, for one that waits for it elsewhere: it is tried in three ways, each with so many steps."""
 
 
 @click.command(epilog=_EPILOG)
@@ -113,7 +116,21 @@ def nccl(
             raise BadInput("--replay judges a record that is there: --record and --host do not go with it")
         return finish(judge_record(records.load(replay), str(replay), replayed=True), how)
     if how.host is not None:
-        raise BadInput(f"nccl runs where the GPUs are: ssh {how.host} python3 provcheck.pyz nccl")
+        if record_to is not None or rdzv is not None:
+            raise BadInput("--host runs the test of one node there: --record and --rdzv do not go with it")
+        options = {
+            "--gpus": gpu_list,
+            "--size": size,
+            "--library": library,
+            "--env": env,
+            "--unit": unit,
+            "--pid": pid,
+            "--init-deadline": init_deadline,
+            "--size-deadline": size_deadline,
+        }
+        there = [word for name, value in options.items() if value is not None for word in (name, str(value))]
+        words = ["nccl", *there, *(["--force"] if force else [])]
+        return finish(asked(how.host, words, _TRIES * (init_deadline + _STEPS * size_deadline)), how)
     if sum(choice is not None for choice in (library, env, unit or pid)) > 1 or (unit and pid):
         raise BadInput("--library, --env, --unit and --pid each name the engine; give one")
     if record_to is not None and not record_to.parent.is_dir():

@@ -21,6 +21,8 @@ LINE_LIMIT = 1 << 20
 LOG_LIMIT = 1 << 20
 GRACE_S = 1.0
 LEAVE_S = 5.0
+BUDGET = 0.3
+"""Which part of a size's deadline the timed rounds may take by their own reckoning."""
 _SAMPLE_S = 0.05
 
 
@@ -121,7 +123,8 @@ class _Crew:
                 self.selector.register(stream, selectors.EVENT_READ, (member, name))
             sizes = list(self.order.sizes)
             asked = {"library": self.order.library, "rank": rank, "nranks": self.order.nranks, "gpu": gpu}
-            self.tell(member, {**asked, "sizes": sizes, "seed": self.order.seed})
+            budget = self.order.deadlines.size * BUDGET
+            self.tell(member, {**asked, "sizes": sizes, "seed": self.order.seed, "budget_s": budget})
         if self.exchange is not None and self.order.first > 0:
             self.share(None)
 
@@ -192,7 +195,12 @@ class _Crew:
         if "id" in line:
             self.share(str(line["id"]))
         elif "phase" in line:
-            member.phase, member.since = str(line["phase"]), time.monotonic()
+            phase = str(line["phase"])
+            if phase.split()[:2] != member.phase.split()[:2]:  # the repeats of one size share its deadline
+                member.since = time.monotonic()
+            member.phase = phase
+        elif isinstance(line.get("segments"), list):
+            self.held |= {str(name) for name in line["segments"]}
         if "error" in line:
             member.ended = "error"
         if "end" in line:

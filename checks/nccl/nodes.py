@@ -1,7 +1,7 @@
 """A measurement over many nodes: one command per node, which meet at node 0 and do the same steps together.
 
-Steps: with ``pairwise`` first pairs of nodes, twice with other neighbours, so that a node that is bad with both is
-told from its neighbours; then all nodes in one communicator.
+Steps: with ``pairwise`` first pairs of nodes, each node with both its neighbours, so that a node that is bad with
+both is told from them; then all nodes in one communicator.
 """
 
 from __future__ import annotations
@@ -33,13 +33,15 @@ class NoId(Exception):
 
 
 def steps(nodes: Sequence[int], pairwise: bool) -> list[list[list[int]]]:
-    """Groups of nodes per step, the last step all of them. Two nodes are a pair already."""
+    """Groups of nodes per step, the last step all of them; with ``pairwise`` each node is in two pairs before."""
     found: list[list[list[int]]] = []
     if pairwise and len(nodes) > 2:
         even = [list(nodes[at : at + 2]) for at in range(0, len(nodes) - 1, 2)]
         turned = [*nodes[1:], nodes[0]]
         odd = [list(turned[at : at + 2]) for at in range(0, len(turned) - 1, 2)]
         found += [even, odd]
+        if len(nodes) % 2:
+            found.append([[nodes[0], nodes[-1]]])  # left over once each
     return [*found, [list(nodes)]]
 
 
@@ -121,7 +123,7 @@ def _step(
             raise NoId
         return identity
 
-    name = "all nodes" if last else f"nodes {', '.join(map(str, group))}"
+    name = f"nodes {', '.join(map(str, group))}"
     try:
         run.run(bench, wish, name, {}, run.Node(sum(counts), first, exchange))
         done = bench.data["runs"].pop()
@@ -130,7 +132,7 @@ def _step(
     if place.node == group[0] and not gave:
         client.give_id(step, None)
     if last:
-        of_rank = {}
+        of_rank: dict[str, int] = {}
         for node, count in zip(group, counts):  # noqa: B905 - made from each other
             of_rank |= {str(len(of_rank) + at): node for at in range(count)}
         bench.data["nodes"]["of_rank"] = of_rank
@@ -157,11 +159,8 @@ def _gather(
             parts = {node: board.results.get((step, node)) for node in group}
             ranks = [rank for part in parts.values() if part is not None for rank in part.get("ranks", ())]
             nranks = sum(int(joined[node]["gpus"]) for node in group)
-            whole = {
-                "name": parts[group[0]]["name"] if parts[group[0]] else "?",
-                "extra": {},
-                "nranks": nranks,
-            }
+            name = f"nodes {', '.join(map(str, group))}"
+            whole: dict[str, Any] = {"name": name, "extra": {}, "nranks": nranks}
             whole |= {
                 "ranks": ranks,
                 "group": group,

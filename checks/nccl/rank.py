@@ -17,19 +17,18 @@ from typing import Any
 from checks.cuda import driver
 from checks.cuda.context import Context
 from checks.cuda.errors import CudaError, CudaMissing, CudaTimeout
+from checks.nccl import segments
 from checks.nccl.binding import MAX, SUM, Nccl, NcclError, NcclMissing, loaded_file
 from checks.nccl.device import Kernels
 from checks.nccl.environment import of_weight
 from checks.nccl.talk import hear, say
 
 REPEATS = 3
-PACES = 9
+PACES = 7
 ROUNDS = 3
 BATCHES = 5
 BATCH = 4
 _FOREVER = 86400.0
-_BUDGET_S = 6.0
-"""Of the parent's deadline for a size: how long the timed rounds may take."""
 
 
 def main() -> int:
@@ -70,11 +69,14 @@ def _work(asked: dict[str, Any]) -> None:
     while not nccl.settled(comm, "ncclCommInitRankConfig"):
         time.sleep(0.002)
     say(init_s=time.monotonic() - began)
+    say(segments=sorted(segments.held_by([os.getpid()])))
+    if (on := nccl.device(comm)) not in (None, asked["gpu"]):
+        raise NcclError(0, f"the communicator is on GPU {on}, this rank on GPU {asked['gpu']}", "ncclCommCuDevice")
     team = Team(nccl, comm, gpu, asked)
     for size in team.sizes:
         say(phase=f"sum {size}")
         for repeat in range(REPEATS):
-            wrong, first = team.sum(size // 4)
+            wrong, first = team.sum(size // 4, f"sum {size} {2 * repeat + 1}")
             say(sum=size, repeat=repeat, wrong=wrong, first=first)
     if asked["nranks"] > 1:
         say(phase=f"pace {team.largest}")
@@ -89,6 +91,7 @@ class Team:
     def __init__(self, nccl: Nccl, comm: Any, gpu: Context, asked: dict[str, Any]) -> None:
         self.nccl, self.comm, self.gpu = nccl, comm, gpu
         self.rank, self.nranks, self.seed = asked["rank"], asked["nranks"], asked["seed"]
+        self.budget_s = asked["budget_s"]
         self.stream = gpu.stream()
         self.kernels = Kernels(gpu)
         # Ranks have different memory free; the smallest decides, and all learn it from the first collective.
@@ -109,11 +112,16 @@ class Team:
         self._wait()
         return float(struct.unpack("<f", self.gpu.read(self._small, 4, _FOREVER))[0])
 
-    def sum(self, count: int) -> tuple[int, int | None]:
-        """One all-reduce of fresh numbers, checked on this GPU: how many are wrong, and the first of them."""
+    def sum(self, count: int, given: str) -> tuple[int, int | None]:
+        """One all-reduce of fresh numbers, checked on this GPU: how many are wrong, and the first of them.
+
+        ``given`` is the phase that is said once the order is given: who has not given it keeps the others waiting.
+        """
         self.seed = self.seed * 1664525 + 1013904223 & 0xFFFFFFFF
         self.kernels.fill_numbers(self.source, count, self.seed, self.rank, self.stream)
-        self._reduce(self.source, self.target, count)
+        self.nccl.all_reduce(self.source, self.target, count, self.comm, self.stream)
+        say(phase=given)
+        self._settle()
         self._wait()
         return self.kernels.wrong_sums(self.target, count, self.seed, self.nranks)
 
@@ -132,9 +140,11 @@ class Team:
 
     def bench(self, count: int) -> list[float]:
         """The median seconds of one all-reduce in each of three rounds."""
-        first = self.greatest(self._timed(count, 1))
-        batch = max(1, min(BATCH, int(_BUDGET_S / (ROUNDS * BATCHES) / max(first, 1e-6))))
-        batches = BATCHES if first * batch * ROUNDS * BATCHES <= 2 * _BUDGET_S else 1
+        began = time.monotonic()
+        self._timed(count, 1)
+        one = self.greatest((time.monotonic() - began) / 2)
+        batch = BATCH if one * (BATCH + 1) * BATCHES * ROUNDS <= self.budget_s else 1
+        batches = BATCHES if one * (batch + 1) * BATCHES * ROUNDS <= self.budget_s else 1
         rounds = []
         for _ in range(ROUNDS):
             rounds.append(statistics.median(self._timed(count, batch) for _ in range(batches)))

@@ -179,6 +179,15 @@ class Client:
                     raise
                 time.sleep(0.2)
         line = Line(sock)
+        try:
+            cls._prove(line, token, node)
+        except BaseException:
+            line.close()
+            raise
+        return cls(line)
+
+    @staticmethod
+    def _prove(line: Line, token: bytes, node: int) -> None:
         own = secrets.token_hex(16)
         nonce = str(line.hear(GREET_S, GREET_LIMIT).get("nonce"))
         line.say(node=node, mac=proof(token, f"node {node}", nonce), nonce=own)
@@ -187,7 +196,6 @@ class Client:
             raise Refused(str(told["refused"])[:200])
         if not hmac.compare_digest(str(told.get("mac")), proof(token, "server", own)):
             raise Refused("what listens there is not node 0 of this run")
-        return cls(line)
 
     def join(self, gpus: int, why: str, seconds: float) -> dict[int, dict[str, Any]]:
         """All nodes that came, with their GPUs, once all are there or the deadline of node 0 passed."""

@@ -42,27 +42,23 @@ def nodes(scene: Scene) -> Iterator[Finding]:
             yield failed(text, fix="see the report that it printed itself").finding(
                 "nccl.node", f"node{node}"
             )
-    silent = [node for run in _all(scene) for node in run.get("silent") or ()]
+    silent = [int(node) for step in told.get("steps") or () for node in step.get("silent") or ()]
     for node in sorted(set(silent)):
         bad = True
         yield unknown(f"node {node} sent no result", fix="see the report that it printed itself").finding(
             "nccl.node", f"node{node}"
         )
     pairs = list(_pairs(told))
-    yield from (finding for finding in _by_pairs(pairs))
+    yield from _by_pairs(pairs)
     if not bad and not _blamed(pairs):
         count = sum(int(entry.get("gpus") or 0) for entry in joined.values())
         tried = f"; {len(pairs)} pairs of nodes were well" if pairs else ""
         yield passed(f"{len(joined)} nodes with {count} GPUs came{tried}").finding("nccl.node", "host")
 
 
-def _all(scene: Scene) -> list[Mapping[str, Any]]:
-    return list((scene.measured.nodes or {}).get("steps") or ())
-
-
 def _pairs(told: Mapping[str, Any]) -> Iterator[tuple[tuple[int, int], Run]]:
     for step in told.get("steps") or ():
-        group = step.get("group") or ()
+        group = list(step.get("group") or ())
         if len(group) == 2:
             yield (int(group[0]), int(group[1])), run_of(step)
 

@@ -42,7 +42,7 @@ def came_through(scene: Scene) -> Iterator[Finding]:
     others = [rank for rank in run.ranks if rank not in guilty]
     if others and guilty[0].hung:
         message += (
-            f"; the other {len(others)} waited in {said(max(others, key=lambda r: place(r.phase)).phase)}"
+            f"; the others ({len(others)}) waited in {said(max(others, key=lambda r: place(r.phase)).phase)}"
         )
     subject = scene.subject(guilty[0]) if len(guilty) == 1 and len(run.ranks) > 1 else "host"
     yield failed(message, cause=cause, fix=fix).finding(identity, subject)

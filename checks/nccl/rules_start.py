@@ -9,7 +9,6 @@ from checks.data.cuda_errors import MEANINGS
 from checks.gpus.rule import Outcome, failed, passed, skipped, unknown, warned
 from checks.model import Finding
 from checks.nccl.binding import OLDEST, SONAME, version_text
-
 from checks.nccl.scene import Scene
 
 NO_DEVICE, INSUFFICIENT = 100, 35

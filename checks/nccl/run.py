@@ -13,16 +13,15 @@ from typing import Any
 
 from checks import child
 from checks.errors import BadInput
-from checks.gpus import dump
-from checks.gpus.dump import Gap
+from checks.load import busy
 from checks.nccl import crew, environment, library, pairs
+from checks.nccl.binding import OLDEST
 from checks.nccl.crew import Deadlines
 from checks.nccl.environment import Service
 from checks.nccl.rules_ranks import WITHOUT_P2P, WITHOUT_SHM
 
 SUMS = (8, 1 << 20, 8 << 20)
 """Bytes of the all-reduces before the greatest: each takes another of NCCL's ways (LL, LL128, Simple)."""
-BUSY_BYTES = 2 << 30
 SEES_S = 30.0
 
 
@@ -94,14 +93,14 @@ def look(wish: Wish, nvml: Mapping[str, Any] | None, own: Mapping[str, str] | No
         "source": source,
     }
     data |= {"environment": variables, "runs": [], "shm_bytes": _shm_bytes()}
-    data["busy"] = [] if wish.force else busy(nvml, [g for g in seen["gpus"] if g["ordinal"] in gpus])
+    data["busy"] = [] if wish.force else in_use(nvml, [g for g in seen["gpus"] if g["ordinal"] in gpus])
     return Bench(found.path, variables, data)
 
 
 def usable(bench: Bench) -> bool:
     """Whether there is a library, a GPU, and nobody else on it."""
     told = bench.data["look"].get("nccl") or {}
-    return bool(bench.gpus) and not bench.data["busy"] and isinstance(told.get("version"), int)
+    return bool(bench.gpus) and not bench.data["busy"] and int(told.get("version") or 0) >= OLDEST
 
 
 def copy(bench: Bench, wish: Wish) -> None:
@@ -114,7 +113,7 @@ def copy(bench: Bench, wish: Wish) -> None:
 def measure(bench: Bench, wish: Wish) -> None:
     """Adds ``runs`` to the data."""
     run(bench, wish, "as found", {})
-    if len(bench.gpus) < 2 or _came_through(bench):
+    if len(bench.gpus) < 2 or _came_through(bench) or _died(bench):
         return
     for name, extra in (("without P2P", WITHOUT_P2P), ("without P2P and SHM", WITHOUT_SHM)):
         run(bench, wish, name, extra)
@@ -143,6 +142,11 @@ def run(bench: Bench, wish: Wish, name: str, extra: Mapping[str, str], node: Nod
 
 def _came_through(bench: Bench) -> bool:
     return all(rank["done"] for rank in bench.data["runs"][-1]["ranks"])
+
+
+def _died(bench: Bench) -> bool:
+    """A rank that died says nothing about the way between GPUs, and would die again."""
+    return any(rank["ended"] == "died" for rank in bench.data["runs"][-1]["ranks"])
 
 
 def _loaded(service: Service | None) -> tuple[list[str], list[str]]:
@@ -176,24 +180,14 @@ def _ask(path: str, runtimes: Sequence[str], variables: Mapping[str, str]) -> di
     return seen
 
 
-def busy(nvml: Mapping[str, Any] | None, gpus: Sequence[Mapping[str, Any]]) -> list[str]:
+def in_use(nvml: Mapping[str, Any] | None, gpus: Sequence[Mapping[str, Any]]) -> list[str]:
     """Who uses the GPUs, by NVML: a reason per GPU. Nothing when NVML did not tell."""
-    if nvml is None:
-        return []
     uuids = {gpu["uuid"] for gpu in gpus}
+    devices = nvml.get("devices") if nvml is not None else None
     reasons = []
-    for gpu in dump.parse(nvml, "this machine").gpus:
-        if gpu.text("nvmlDeviceGetUUID") not in uuids:
-            continue
-        memory = gpu.struct("memv2")
-        memory = gpu.struct("nvmlDeviceGetMemoryInfo") if isinstance(memory, Gap) else memory
-        used = None if isinstance(memory, Gap) else memory.get("used")
-        processes = gpu.values.get("nvmlDeviceGetComputeRunningProcesses")
-        if isinstance(processes, list) and processes:
-            pids = [str(entry.get("pid")) for entry in processes if isinstance(entry, Mapping)]
-            reasons.append(f"{gpu.subject} is used by process {', '.join(pids[:4])}")
-        elif isinstance(used, int) and used > BUSY_BYTES:
-            reasons.append(f"{gpu.subject} has {used / (1 << 30):.1f} GiB in use")
+    for number, device in enumerate(devices if isinstance(devices, list) else ()):
+        if isinstance(device, Mapping) and device.get("nvmlDeviceGetUUID") in uuids:
+            reasons += [f"gpu{number}: {who}" for who in busy.holders(device)]
     return reasons
 
 

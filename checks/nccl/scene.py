@@ -74,15 +74,14 @@ def step(phase: str) -> int:
     return ORDER.index(word) if word in ORDER else 0
 
 
-def place(phase: str) -> tuple[int, int]:
-    """The same with the size, for comparing ranks."""
-    size = phase.partition(" ")[2]
-    return step(phase), int(size) if size.isdigit() else 0
+def place(phase: str) -> tuple[int, ...]:
+    """The same with the size and how often the order was begun and given, for comparing ranks."""
+    return step(phase), *(int(word) for word in phase.split()[1:3] if word.isdigit())
 
 
 def said(phase: str) -> str:
     """A phase in words."""
-    word, _, size = phase.partition(" ")
+    word, size = [*phase.split(), "", ""][:2]
     words = {
         "start": "starting",
         "library": "loading libnccl",

@@ -57,9 +57,9 @@ def _name(command: str, finding: Finding) -> tuple[str, str, str]:
 
 
 def _values(command: str, findings: Iterable[Finding]) -> dict[tuple[str, ...], float]:
-    """The collector refuses a file in which one series stands twice, so the first value of a name holds."""
+    """The collector refuses a file in which one series stands twice: of two, that of what is not well holds."""
     values: dict[tuple[str, ...], float] = {}
-    for finding in findings:
+    for finding in sorted(findings, key=lambda f: f.status in (Status.PASS, Status.SKIP)):
         if isinstance(finding.value, (int, float)) and not isinstance(finding.value, bool):
             with suppress(OverflowError):
                 values.setdefault((*_name(command, finding), clean(finding.unit or "")), float(finding.value))

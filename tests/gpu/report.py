@@ -45,7 +45,7 @@ def main(path: str, *expectations: str) -> int:
         print("{:8} {} {}: {}".format(*finding))  # noqa: T201
     loud = sorted({f"{id}={status}" for status, id, _, _ in findings if status not in ("pass", "skip")})
     text = f"verdict={report['verdict']} of {len(findings)} findings; " + (" ".join(loud) or "nothing amiss")
-    print(text + (f"; MISSING {' '.join(missing)}" if missing else ""))  # noqa: T201
+    print((f"MISSING {' '.join(missing)}; " if missing else "") + text)  # noqa: T201
     return 1 if missing else 0
 
 

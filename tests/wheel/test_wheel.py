@@ -99,6 +99,22 @@ def test_more_gpus_wanted_than_there_are_does_not_pass(installed: Path, tmp_path
     assert done.returncode in (1, 3), done.stdout + done.stderr
 
 
+@pytest.mark.parametrize("name", ["systemd", "slurm", "node-exporter", "kubernetes", "npd"])
+def test_the_wheel_hands_out_the_files_of_the_checkout(
+    repo_root: Path, installed: Path, tmp_path: Path, name: str
+) -> None:
+    done = run(installed / "provcheck", "integrate", name, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout in {path.read_text() for path in (repo_root / "templates/integrations").iterdir()}
+
+
+@pytest.mark.parametrize("command", ["load", "nccl"])
+def test_without_gpus_what_needs_them_is_never_green(installed: Path, tmp_path: Path, command: str) -> None:
+    done = run(installed / "provcheck", command, "--json", cwd=tmp_path)
+    assert done.returncode in (1, 3), done.stdout + done.stderr
+    assert json.loads(done.stdout)["verdict"] in ("fail", "unknown")
+
+
 def test_pyinfra_finds_the_guest_connector(installed: Path, tmp_path: Path) -> None:
     load = (
         "from gevent.monkey import patch_all; patch_all()\n"

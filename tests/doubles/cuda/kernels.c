@@ -54,6 +54,32 @@ static void compute(int gpu, unsigned grid, unsigned block, void **args)
     }
 }
 
+static int small(uint32_t index, uint32_t seed) { return (int)(mix(index, seed) & 7u) - 4; }
+
+static void tensor(int gpu, unsigned grid, unsigned block, void **args)
+{
+    uint32_t *last = POINTER(uint32_t, 0), *wrong_of = POINTER(uint32_t, 1), *sm_of = POINTER(uint32_t, 2);
+    const float *expected = POINTER(const float, 3);
+    uint32_t seed = AT(uint32_t, 4), steps = AT(uint32_t, 5), rounds = AT(uint32_t, 6);
+    float c[16][8] = {{0}};
+    for (uint32_t row = 0; row < 16; row++)
+        for (uint32_t col = 0; col < 8; col++)
+            for (uint32_t k = 0; k < 16; k++)
+                c[row][col] += (float)((int)steps * (small(row * 16 + k, seed) + small(row * 16 + k, ~seed)) *
+                                       small(k * 8 + col, seed ^ 0x5A5A5A5Au));
+    int f = fault_find("corrupt-tensor", NULL, gpu);
+    int bad_sm = f < 0 ? -1 : (int)fault_number(f, "sm", 0);
+    for (unsigned b = 0; b < grid; b++) {
+        sm_of[b] = b % (unsigned)sms();
+        for (unsigned t = 0; t < block; t++) {
+            unsigned lane = t & 31, bad = (int)sm_of[b] == bad_sm && t == 5;
+            for (unsigned i = 0; i < 4; i++) bad |= c[lane / 4 + i / 2 * 8][lane % 4 * 2 + i % 2] != expected[lane * 4 + i];
+            memcpy(&last[b * block + t], &c[lane / 4][lane % 4 * 2], 4);
+            wrong_of[b * block + t] = bad ? rounds : 0;
+        }
+    }
+}
+
 static double seconds(double bytes, int gpu) { return bytes / rate("mem", 4300, "slow-memory", gpu); }
 
 CUresult run_kernel(const char *name, int gpu, Stream *stream, unsigned grid, unsigned block, void **args)
@@ -63,6 +89,10 @@ CUresult run_kernel(const char *name, int gpu, Stream *stream, unsigned grid, un
     if (strcmp(name, "kpro_compute") == 0) {
         if (!reachable(gpu, AT(CUdeviceptr, 0), (size_t)grid * block * 4)) return 700;
         compute(gpu, grid, block, args);
+        took = (double)grid * block * AT(uint32_t, 5) * AT(uint32_t, 6) / rate("ops", 6000, "slow-compute", gpu);
+    } else if (strcmp(name, "kpro_tensor") == 0) {
+        if (!reachable(gpu, AT(CUdeviceptr, 0), (size_t)grid * block * 4)) return 700;
+        tensor(gpu, grid, block, args);
         took = (double)grid * block * AT(uint32_t, 5) * AT(uint32_t, 6) / rate("ops", 6000, "slow-compute", gpu);
     } else if (strcmp(name, "kpro_copy") == 0) {
         n = AT(uint64_t, 2);

@@ -3,6 +3,7 @@
 //     init=18                            what nvmlInit answers     stubborn        SIGTERM is ignored
 //     hang:SYMBOL:gpu1                   the call never returns    crash:SYMBOL    it ends in SIGSEGV
 //     exit:SYMBOL                        it ends the process       noisy           text on stdout in every call
+//     locked                             a hang holds a lock that every other call of the process waits for
 //     error:SYMBOL:gpu1:code=4           it answers that code      set:SYMBOL:gpu1:is=7  its number is 7
 //     lost:gpu3:after=20[:half]          error 15 after so many calls; half: what is cached still answers
 //     field:gpu0:id=230:is=1             a value by field id       mig:gpu0        MIG is on, with two devices

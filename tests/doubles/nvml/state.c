@@ -5,6 +5,7 @@
 
 #include "double.h"
 
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static Device devices[MAX_GPUS][3];
 
 __attribute__((constructor)) static void load(void)
@@ -39,7 +40,12 @@ int enter(const char *symbol, Handle handle)
     int gpu = handle ? handle->gpu : -1;
     double ms = fault_number(-1, "call_ms", 0);
     if (ms > 0) nanosleep(&(struct timespec){(time_t)(ms / 1000), (long)(ms * 1e6) % 1000000000L}, NULL);
-    if (fault_find("noisy", NULL, gpu) >= 0 && write(1, "a line of the library's own\n", 28) < 0) return 999;
+    if (fault_find("noisy", NULL, gpu) >= 0 && write(1, "half a line of its own", 22) < 0) return 999;
+    if (fault_find("locked", NULL, gpu) >= 0) {
+        pthread_mutex_lock(&lock);
+        if (fault_find("hang", symbol, gpu) >= 0) sleep_for_ever();
+        pthread_mutex_unlock(&lock);
+    }
     if (fault_find("hang", symbol, gpu) >= 0) sleep_for_ever();
     if (fault_find("crash", symbol, gpu) >= 0) raise(SIGSEGV);
     if (fault_find("exit", symbol, gpu) >= 0) _exit(3);

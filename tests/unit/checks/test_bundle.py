@@ -123,6 +123,7 @@ def test_nothing_that_is_planted_anywhere_comes_out(tmp_path: Path) -> None:
     content = gathered(tmp_path)
     said = everything(content.files) + json.dumps(content.left_out)
     assert len(content.files) >= 12
+    assert "harmless last line 42" in content.files["gpus.txt"].decode()
     assert [secret for secret in SECRETS if secret in said] == []
     assert said.count("harmless last line 42") > 8, "and what tells something is still there"
 

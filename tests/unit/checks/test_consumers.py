@@ -99,6 +99,20 @@ def test_prometheus_text_has_each_series_once_and_help_and_type_before_it() -> N
     assert names == {"provcheck_verdict", "provcheck_finding", "provcheck_value"}
 
 
+def test_of_two_values_of_one_name_that_of_what_is_not_well_is_told() -> None:
+    twice = (
+        Finding("gpu.ecc", Status.PASS, "gpu0", "m", value=1, unit="s"),
+        Finding("gpu.ecc", Status.FAIL, "gpu0", "m", value=7, unit="s"),
+    )
+    assert "'gpu0.gpu.ecc'=7s\n" in render(Report("gpus", twice), "nagios")
+    (line,) = [
+        x
+        for x in render(Report("gpus", twice), "prometheus").splitlines()
+        if x.startswith("provcheck_value{")
+    ]
+    assert line.endswith(" 7.0")
+
+
 def test_metrics_of_a_joined_report_carry_the_command_that_found_them() -> None:
     finding = Finding("load.h2d", Status.PASS, "gpu0", "said", value=1.0, command="load")
     assert 'provcheck_value{command="load"' in render(Report("all", (finding,)), "prometheus")

@@ -98,6 +98,16 @@ def test_data_files_are_read_from_inside_the_single_file(single: Path) -> None:
     assert run(PYTHONS[0], single, "integrate", "npd").stdout.startswith("{")
 
 
+def test_the_kernels_for_gpus_are_read_from_inside_the_single_file(single: Path) -> None:
+    code = (
+        f"import sys; sys.path.insert(0, {str(single)!r}); from importlib.resources import files; "
+        "from checks.cuda.kernels import kernels; assert '.entry' in kernels('kernels.ptx'); "
+        "assert files('checks.cuda').joinpath('kernels.ptx').read_text() == kernels('kernels.ptx')"
+    )
+    ran = subprocess.run([PYTHONS[0], "-ISc", code], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
 def test_every_data_file_of_the_checkout_travels(single: Path, repo_root: Path) -> None:
     names = set(zipfile.ZipFile(single).namelist())
     wanted = {

@@ -13,10 +13,13 @@ from typing import Any
 import pytest
 
 from checks import pages
+from checks.data import load_limits, seat_limits
 from checks.data.areas import AREAS
 from checks.data.catalogue import CATALOGUE
 from checks.data.coverage import COVERAGE
 from checks.data.thresholds import THRESHOLDS
+from checks.gpus import clocks, memory, nvlink, pcie, processes
+from checks.nccl import rules_speed
 
 
 @pytest.mark.parametrize("name", pages.DOCUMENTS)
@@ -59,6 +62,29 @@ def test_every_area_of_the_catalogue_is_listed_and_each_id_once() -> None:
 
 def test_thresholds_belong_to_findings_that_exist() -> None:
     assert set(THRESHOLDS) <= set(CATALOGUE)
+
+
+@pytest.mark.parametrize(
+    ("identity", "numbers"),
+    [
+        ("gpu.pcie_replay", [pcie.MANY_REPLAYS]),
+        ("gpu.retired_pages", [memory.FULL_TABLE]),
+        ("gpu.processes", [processes.DRIVERS_OWN / processes.GIB]),
+        ("gpu.clocks", [clocks._FAR_BELOW * 100]),
+        ("nvlink.errors", [nvlink.NOISE]),
+        ("node.shm", [row.fails // seat_limits.MIB for row in seat_limits.SHARED]),
+        ("node.memlock", [seat_limits.MEMLOCK_FAILS // seat_limits.MIB]),
+        ("load.h2d", load_limits.COPY[:2]),
+        ("load.d2h", load_limits.COPY[:2]),
+        ("load.memory_bandwidth", [*load_limits.MEMORY[:2], load_limits.SIBLING.good]),
+        ("load.clocks", [load_limits.CLOCK_FLOOR]),
+        ("nccl.busbw", [*rules_speed.THRESHOLDS["nvlink"], *rules_speed.THRESHOLDS["pcie"]]),
+        ("nccl.slow_rank", [rules_speed.LATE_RATIO, rules_speed.LATE_S * 1000]),
+    ],
+)
+def test_the_thresholds_of_a_page_are_those_of_the_rule(identity: str, numbers: list[float]) -> None:
+    said = [float(word) for word in re.findall(r"\d+(?:\.\d+)?", THRESHOLDS[identity])]
+    assert {float(number) for number in numbers} <= set(said)
 
 
 @pytest.mark.parametrize("identity", sorted(CATALOGUE))

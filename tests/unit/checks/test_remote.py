@@ -138,3 +138,17 @@ def test_a_machine_without_a_report_is_unknown_and_exit_3(
     answer = provcheck("all", "--host", "box", "--json")
     assert (answer.code, answer.status("node.reachable", "host")) == (3, "unknown")
     assert said in answer.report["findings"][0]["message"]
+
+
+def test_nccl_of_another_machine_takes_its_options_along(
+    ssh: Callable[[str], Path], provcheck: Callable[..., Any]
+) -> None:
+    args = ssh("cat >/dev/null; echo no >&2; exit 2")
+    said = provcheck(
+        "nccl", "--host", "box", "--size", "64M", "--unit", "kpro-chat.service", "--force", "--json"
+    )
+    assert (said.code, said.status("node.reachable", "host")) == (3, "unknown")
+    sent = args.read_text()
+    assert "nccl --size 64M --unit kpro-chat.service" in sent
+    assert "--force --json" in sent
+    assert provcheck("nccl", "--host", "box", "--record", "x.json").code == 2

@@ -183,6 +183,7 @@ def test_nothing_but_silenced_findings_is_no_pass() -> None:
         {**SILENCE, "owner": " "},
         {**SILENCE, "extra": "x"},
         {**SILENCE, "id": 7},
+        {**SILENCE, "id": "gpu.eec"},
         {key: value for key, value in SILENCE.items() if key != "until"},
     ],
 )

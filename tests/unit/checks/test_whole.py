@@ -11,13 +11,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from checks import child, whole
 from checks.child import Ended
+from checks.cli import COMMANDS
 from checks.errors import BadInput
+from checks.group import LazyGroup
 from checks.model import Finding, Report, Silence, Status
 from checks.report import read, render
 from checks.whole import Part
@@ -89,6 +92,21 @@ def test_passive_loads_nothing_and_sends_nothing() -> None:
     active = [part.args[0] for part in whole.parts("http://x", None, False)]
     assert active == ["gpus", "load", "nccl", "serve"]
     assert [part.args[0] for part in whole.parts(None, 0, False)] == ["gpus"], "no GPU is wanted"
+
+
+def test_the_engine_is_named_to_the_parts_that_need_it() -> None:
+    by = {part.args[0]: part.args for part in whole.parts("http://x", None, False, unit="kpro-chat.service")}
+    assert by["nccl"] == ("nccl", "--unit", "kpro-chat.service")
+    assert by["serve"] == ("serve", "http://x", "--unit", "kpro-chat.service")
+    assert whole.parts(None, None, False, env="/e")[2].args == ("nccl", "--env", "/e")
+
+
+@pytest.mark.parametrize("words", [part.args for part in whole.parts("http://x", 2, False, unit="u")])
+def test_each_part_is_a_command_line_that_provcheck_takes(words: tuple[str, ...]) -> None:
+    group = LazyGroup(name="provcheck", table=COMMANDS)
+    command = group.get_command(click.Context(group), words[0])
+    assert command is not None
+    command.make_context(words[0], list(words[1:]))
 
 
 def test_all_of_a_machine_without_gpus_passes_when_none_is_wanted(provcheck: Callable[..., Any]) -> None:

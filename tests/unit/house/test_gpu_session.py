@@ -37,7 +37,8 @@ def test_what_is_no_report_is_never_as_expected(tmp_path: Path, capsys: pytest.C
     report.write_text(REPORT % LOST)
     assert main(str(report), "gpu.lost=fail") == 0
     assert main(str(report), "gpu.ecc=fail") == 1
-    assert capsys.readouterr().out.endswith("gpu.lost=fail; MISSING gpu.ecc=fail\n")
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == "MISSING gpu.ecc=fail; verdict=fail of 1 findings; gpu.lost=fail"
     for text in ("", "[]", REPORT % "3"):
         report.write_text(text)
         assert main(str(report)) == 2

@@ -24,8 +24,8 @@ LINES = [
 
 def test_the_page_shows_every_command_it_lists() -> None:
     listed = set(re.findall(r"^\| `provcheck (\w+)` ", PAGE.read_text(), re.M))
-    assert listed == {"drafter", "flags", "fit", "serve", "compare", "explain"}
-    assert listed - {"explain"} == {line.split()[1] for line in LINES}
+    assert listed == {name for name, row in COMMANDS.items() if not row.hidden} - {"completion"}
+    assert listed - {"explain"} <= {line.split()[1] for line in LINES}
 
 
 @pytest.mark.parametrize("line", LINES)
