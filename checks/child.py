@@ -40,7 +40,8 @@ def self_command(*args: str) -> list[str]:
     """The argv that runs provcheck again: the same single file, or the same checkout or wheel."""
     home = Path(checks.__file__).absolute().parent.parent
     if home.is_file():
-        return [sys.executable, str(home), *args]
+        # All that it needs is inside: what an interpreter of some environment would import at its start is only late.
+        return [sys.executable, "-S", str(home), *args]
     return [sys.executable, "-c", _BOOT.format(str(home)), *args]
 
 

@@ -1,8 +1,10 @@
 """The single-file provcheck: one zip that plain ``python3`` (3.10 or later) runs, with all that it needs
 inside.
 
-The same inputs give the same bytes: entries are sorted, times fixed, bytecode left out. It is built from
-whatever is running: a checkout, an installed wheel, or the single file itself.
+The same inputs give the same bytes under one version of Python: entries are sorted, times fixed. What a check of GPUs
+imports travels as source and as bytecode of the Python that builds it, which halves the start where the target has that
+version; any other one compiles the source. It is built from whatever is running: a checkout, an installed wheel, or
+the single file itself.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import importlib.util
+import marshal
 import os
 import re
 import stat
@@ -36,6 +39,12 @@ PACKAGES = {
 """Import name -> distribution. All pure Python, and none of them needs another."""
 
 _LEFT_OUT = re.compile(r"(^|/)__pycache__/|\.(pyc|pyi|typed|so)$|^prometheus_client/(bridge|twisted|django)/")
+
+
+_COMPILED = re.compile(
+    r"(click|checks(/(gpus|load|nccl|cuda|data|report))?)/[a-z_0-9]+\.py$|pynvml\.py$|__main__\.py$"
+)
+_UNCHECKED_HASH = (1).to_bytes(4, "little")
 
 
 def build(dest: Path) -> str:
@@ -88,10 +97,22 @@ def _entries() -> dict[str, bytes]:
         for path, file in _files(name):
             if not _LEFT_OUT.search(path):
                 entries[path] = file.read_bytes()
+    compiled = {
+        f"{path}c": _bytecode(path, source) for path, source in entries.items() if _COMPILED.match(path)
+    }
+    entries.update(compiled)
     entries.update({path: file.read_bytes() for path, file in _templates()})
     for distribution in PACKAGES.values():
         entries.update(_licences(distribution))
     return entries
+
+
+def _bytecode(path: str, source: bytes) -> bytes:
+    """The form of a .pyc that is never held against its source (PEP 552). Version 2 of marshal has no references: their
+    numbering depends on what else holds a constant, and the same source would give other bytes now and then."""
+    code = compile(source, path, "exec", dont_inherit=True)
+    head = importlib.util.MAGIC_NUMBER + _UNCHECKED_HASH + importlib.util.source_hash(source)
+    return head + marshal.dumps(code, 2)
 
 
 def _templates() -> Iterator[tuple[str, Path]]:
@@ -132,7 +153,7 @@ def _fingerprint() -> str:
     running = own_file()
     if running is not None:
         return hashlib.sha256(running.read_bytes()).hexdigest()[:16]
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(importlib.util.MAGIC_NUMBER)
     for path, file in (*_files("checks"), *_templates()):
         if not _LEFT_OUT.search(path):
             digest.update(f"{path}\0".encode() + hashlib.sha256(file.read_bytes()).digest())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -12,34 +11,10 @@ from pathlib import Path
 import pytest
 
 from checks.gpus import getters, nvml, nvml_read
+from tests import strace_log
+from tests.strace_log import changes
 from tests.unit.checks import nvml_rig
 from tests.unit.checks.nvml_rig import environment
-
-CALLS = (
-    "open,openat,openat2,creat,mkdir,mkdirat,unlink,unlinkat,rename,renameat,renameat2,link,linkat,symlink"
-)
-CALLS += (
-    ",symlinkat,truncate,ftruncate,chmod,fchmod,fchmodat,chown,fchown,fchownat,mknod,mknodat,mount,utimensat"
-)
-CALLS += ",setxattr,init_module,finit_module,delete_module,reboot,bpf"
-CHANGING = re.compile(r"O_WRONLY|O_RDWR|O_CREAT|O_TRUNC|O_APPEND")
-HARMLESS = ("/dev/null", "/dev/tty")
-
-
-def changes(log: str) -> list[str]:
-    """Calls of an strace log that change something in the file system, and that succeeded."""
-    found = []
-    for line in log.splitlines():
-        call = re.sub(r"^\d+\s+", "", line)
-        if not re.match(r"[a-z0-9_]+\(", call) or " = -1 " in call:
-            continue
-        opened = call.startswith(("open", "creat"))
-        if opened and not CHANGING.search(call) and not call.startswith("creat"):
-            continue
-        if any(f'"{name}"' in call for name in HARMLESS):
-            continue
-        found.append(call)
-    return found
 
 
 def traced(tmp_path: Path, *args: object, faults: str = "gpus=2") -> list[str]:
@@ -47,7 +22,16 @@ def traced(tmp_path: Path, *args: object, faults: str = "gpus=2") -> list[str]:
         pytest.fail("strace is missing: scripts/bootstrap --tests installs it")
     log = tmp_path / "strace.log"
     env = {**environment(faults), "PYTHONDONTWRITEBYTECODE": "1"}
-    argv = ["strace", "-f", "-qq", "-o", str(log), "-e", f"trace={CALLS}", *nvml_rig.command(*args)]
+    argv = [
+        "strace",
+        "-f",
+        "-qq",
+        "-o",
+        str(log),
+        "-e",
+        f"trace={strace_log.CALLS}",
+        *nvml_rig.command(*args),
+    ]
     subprocess.run(argv, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=120, check=False)
     text = log.read_text()
     assert "libnvidia-ml.so.1" in text, "the library was loaded under the trace"
