@@ -9,6 +9,7 @@ import sys
 from typing import Any
 
 from checks.errors import BadInput
+from checks.gpus.quiet import keep_quiet
 
 PR_SET_PDEATHSIG = 1
 
@@ -23,8 +24,10 @@ def begin() -> dict[str, Any]:
     """The first line of the parent. From here on this process dies with the parent, however that ends.
 
     A rank that hangs in the driver notices no closed pipe: the kernel must end it (prctl, PR_SET_PDEATHSIG).
+    And the driver's library makes no device node that is missing.
     """
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    keep_quiet()
     return hear()
 
 
