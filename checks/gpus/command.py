@@ -110,6 +110,8 @@ def gpus(
         raise BadInput("--replay judges a record that is there: --record and --host do not go with it")
     if record_to is not None and not record_to.parent.is_dir():
         raise BadInput(f"--record {record_to}: the folder {record_to.parent} is not there; make it first")
+    if record_to is None and (options["with_serials"] or options["mask"]):
+        raise BadInput("--with-serials and --mask are about what --record FILE keeps: give that too")
     _check_other(options["pid"], options["unit"], replay, how.host)
     ask = _asked(**options)
     try:
