@@ -88,10 +88,10 @@ _VALIDATE = "nvmlDeviceValidateInforom"
 
 def inforom(gpu: Gpu, scene: Scene) -> Outcome | None:
     """Is the infoROM sound? It keeps the board's error history, so a broken one also hides what was retired."""
-    if not scene.holds(_VALIDATE):
+    corrupt = [key for key in gpu.values if _code(gpu, key) == CORRUPTED_INFOROM]
+    if not corrupt and not scene.holds(_VALIDATE):
         return None
     gap = gpu.answered(_VALIDATE)
-    corrupt = [key for key in gpu.values if _code(gpu, key) == CORRUPTED_INFOROM]
     if corrupt:
         return failed(
             f"the infoROM is corrupted (NVML error 14 from {corrupt[0]})",

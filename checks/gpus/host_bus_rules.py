@@ -42,6 +42,9 @@ def iommu(scene: Scene) -> Judged:
             "host",
             skipped(f"the IOMMU translates ({said}); with one GPU there is no peer to write to", value=said),
         )
+    elif _linked(scene) and not scene.node.rdma:
+        text = f"the IOMMU translates ({said}), and the GPUs copy to each other over NVLink, past it"
+        yield "host", passed(text, value=said)
     else:
         options = " ".join(scene.node.bus.options) or "none about it"
         yield (
@@ -55,6 +58,11 @@ def iommu(scene: Scene) -> Judged:
                 fix=f"iommu=pt on the kernel command line, unless this host gives GPUs to virtual machines; {_ASK_IT}",
             ),
         )
+
+
+def _linked(scene: Scene) -> bool:
+    """Every GPU has active NVLinks. Network cards with RDMA reach GPUs over PCIe all the same."""
+    return bool(scene.dump.gpus) and all(1 in gpu.links() for gpu in scene.dump.gpus)
 
 
 def acs(scene: Scene) -> Judged:

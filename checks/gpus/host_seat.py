@@ -13,6 +13,7 @@ import re
 import select
 import signal
 import stat
+import warnings
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -137,7 +138,10 @@ def _space(path: str) -> bytes:
 def _open_all() -> bytes:
     """Opens the nodes in a child: an open may sleep inside a driver that hangs. Raises OSError without a fork."""
     ours, theirs = os.pipe()
-    child = os.fork()
+    with warnings.catch_warnings():
+        # Threads that read NVML run meanwhile; the child touches none of their locks, and has a deadline.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
     if child == 0:
         with suppress(BaseException):
             os.write(theirs, "".join(f"{name} {_opened(f'{DEV}/{name}')}\n" for name in OPENED).encode())

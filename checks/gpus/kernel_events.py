@@ -24,6 +24,8 @@ _HEADS = (
     re.compile(rf"^{_DATE} "),
     re.compile(r"^\[[ 0-9]*\.\d+\](?:\s*\[[ TC]*\d+\])?\s?"),  # seconds since boot, perhaps the caller
     re.compile(r"^\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ 0-9]\d \d\d:\d\d:\d\d \d{4}\]\s?"),  # dmesg -T
+    re.compile(r"^\[(?:[A-Z][a-z]{2} *\d+ \d\d:\d\d| *\+\d+\.\d+)\]\s?"),  # dmesg -H
+    re.compile(r"^[\w.-]{1,64} kernel: "),  # journalctl -o short-monotonic, its time already gone
 )
 _WRITTEN_BREAK = re.compile(r"\\(?:n|x0a)\s*(?=NVRM: )")
 _ADDRESS = r"(?:PCI:)?([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-7])?)"

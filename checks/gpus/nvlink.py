@@ -97,7 +97,7 @@ def symmetry(gpu: Gpu, scene: Scene) -> Outcome | None:
     own, most = len(active(gpu)), max(len(active(one)) for one in siblings)
     if not own and not most:
         return skipped(
-            "no NVLink is active on any GPU of this name: no bridge is fitted", value=0, unit="links"
+            "no NVLink is active on any GPU of this name: nothing to compare", value=0, unit="links"
         )
     if own >= most:
         return passed(f"{own} active links, no sibling has more", value=own, unit="links")

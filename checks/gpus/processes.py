@@ -61,12 +61,10 @@ def memory(gpu: Gpu, scene: Scene) -> Outcome | None:
         return None
     infos = gpu.struct(_V2), gpu.struct(_V1)
     gap = next((info for info in reversed(infos) if isinstance(info, Gap)), None)
-    if integrated(gpu.name) and gap is not None and gap.absent:
-        return skipped(
-            f"{gpu.name} uses its host's memory and NVML gives no size: look at MemAvailable in /proc/meminfo"
-        )
-    if mig_on(gpu):
-        return skipped("MIG is on: memory belongs to its devices, each with its own size")
+    need = scene.plan.needs_bytes
+    apart = _apart(gpu, gap)
+    if apart is not None:
+        return skipped(apart) if need is None else unknown(f"{need / GIB:.1f} GiB are needed, and {apart}")
     error = first_error(*infos)
     if error is not None:
         return unread("memory size", error)
@@ -76,7 +74,6 @@ def memory(gpu: Gpu, scene: Scene) -> Outcome | None:
         return (
             unread("memory size", gap, must_exist=known) if gap else unknown("the answer has no memory size")
         )
-    need = scene.plan.needs_bytes
     if need is not None and free < need:
         return _short(gpu, scene, free, need, total)
     more = [size for one in scene.siblings(gpu) if (size := _bytes(one, "total", _V2, _V1)) and size > total]
@@ -96,6 +93,15 @@ def memory(gpu: Gpu, scene: Scene) -> Outcome | None:
         limit=None if need is None else round(need / GIB, 1),
         unit="GiB",
     )
+
+
+def _apart(gpu: Gpu, gap: Gap | None) -> str | None:
+    """Why the memory of this GPU is no number of NVML's, None when it should be one."""
+    if integrated(gpu.name) and gap is not None and gap.absent:
+        return f"{gpu.name} uses its host's memory, which NVML does not measure: see MemAvailable in /proc/meminfo"
+    if mig_on(gpu):
+        return "MIG is on: memory belongs to its devices, each with its own size"
+    return None
 
 
 def _short(gpu: Gpu, scene: Scene, free: int, need: int, total: int) -> Outcome:

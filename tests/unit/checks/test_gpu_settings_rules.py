@@ -15,7 +15,6 @@ from tests.unit.checks.gpu_full import (
     Dump,
     bad,
     board,
-    field,
     judged,
     machine,
     of,
@@ -87,15 +86,6 @@ def test_one_wrong_value_is_one_finding(identity: str, change: Dump, verdict: st
     assert (finding.status.value, said in finding.message) == (verdict, True), finding
     assert set(bad(found)) <= {(identity, "gpu1")}
     assert finding.fix or verdict not in ("warn", "fail")
-
-
-@pytest.mark.parametrize("name", ["RESET_STATUS", "DRAIN_AND_RESET_STATUS"])
-def test_older_words_for_a_reset_count_too(name: str) -> None:
-    data = machine(2)
-    data["devices"][0]["fields"][f"NVML_FI_DEV_{name}"] = field(1)
-    assert bad(judged(data)) == {("gpu.recovery", "gpu0"): "fail"}
-    data["devices"][0]["fields"]["NVML_FI_DEV_GET_GPU_RECOVERY_ACTION"] = {"ret": 3}
-    assert bad(judged(data)) == {("gpu.recovery", "gpu0"): "fail"}
 
 
 def test_the_board_with_the_odd_vbios_is_named_and_the_majority_is_not() -> None:
@@ -222,13 +212,6 @@ def test_a_margin_of_nothing_counts_only_where_no_limit_is_known_and_not_on_hopp
     }
 
 
-def test_the_count_names_gpus_that_are_counted_although_lost() -> None:
-    data = machine(3)
-    data["devices"][2]["temp"] = {"err": 15, "msg": "GPU is lost"}
-    finding = judged(data)["gpu.count", "host"]
-    assert (finding.status, "gpu2" in finding.message) == (Status.PASS, True)
-
-
 @pytest.mark.parametrize(("seconds", "verdict"), [(0, "pass"), (30, "pass"), (40, "warn"), (-5, "pass")])
 def test_time_that_was_lost_to_heat_between_two_records_is_told(seconds: int, verdict: str) -> None:
     data, since = machine(2), machine(2)
@@ -248,37 +231,24 @@ def test_a_lower_application_clock_is_told_without_a_sibling_where_the_default_i
     assert bad(judged(data)) == {}
 
 
-@pytest.mark.parametrize(
-    ("code", "verdict", "said"),
-    [
-        (8, "fail", "power"),
-        (11, "fail", "interrupt"),
-        (16, "fail", "reset"),
-        (17, "unknown", "access"),
-        (15, "fail", "lost"),
-    ],
-)
-def test_a_gpu_that_gives_no_handle_says_why(code: int, verdict: str, said: str) -> None:
-    data = machine(2)
-    data["devices"][1] = {"handle": {"err": code, "msg": "said by NVML"}}
-    finding = judged(data)["gpu.lost", "gpu1"]
-    assert (finding.status.value, said in finding.message) == (verdict, True), finding
-    assert finding.fix or verdict == "unknown"
+def test_a_need_that_cannot_be_measured_is_unknown_and_not_skipped() -> None:
+    data = machine(1)
+    data["devices"][0].update({"nvmlDeviceGetMigMode": [1, 1], "mig": [SLICE]})
+    assert judged(data, plan=Plan(mig=True))["gpu.memory", "gpu0"].status is Status.SKIP
+    assert judged(data, plan=Plan(mig=True, needs_bytes=GIB))["gpu.memory", "gpu0"].status is Status.UNKNOWN
+    spark = {
+        "nvmlDeviceGetName": "NVIDIA GB10",
+        "nvmlDeviceGetMemoryInfo": NOT_SUPPORTED,
+        "memv2": NOT_SUPPORTED,
+    }
+    data = of([{**board(0), **spark}])
+    assert judged(data)["gpu.memory", "gpu0"].status is Status.SKIP
+    assert judged(data, plan=Plan(needs_bytes=GIB))["gpu.memory", "gpu0"].status is Status.UNKNOWN
 
 
-def test_a_getter_that_wants_a_reset_first_is_a_recovery_that_is_due() -> None:
-    data = machine(2)
-    data["devices"][0]["nvmlDeviceGetBAR1MemoryInfo"] = {"err": 16, "msg": "GPU requires reset"}
-    found = judged(data)
-    assert found["gpu.recovery", "gpu0"].status is Status.FAIL
-    assert "reset" in (found["gpu.recovery", "gpu0"].fix or "")
-
-
-@pytest.mark.parametrize("where", ["field", "link"])
-def test_a_gpu_is_lost_when_only_a_field_or_a_link_says_so(where: str) -> None:
-    data = machine(2)
-    if where == "field":
-        data["devices"][1]["fields"]["NVML_FI_DEV_MEMORY_TEMP"] = {"ret": 15}
-    else:
-        data["devices"][1]["nvlink"]["7"]["state"] = {"err": 15, "msg": "GPU is lost"}
-    assert judged(data)["gpu.lost", "gpu1"].status is Status.FAIL
+def test_a_corrupted_inforom_is_told_by_whichever_getter_says_it() -> None:
+    data = machine(1)
+    del data["devices"][0][VALID]
+    assert ("gpu.inforom", "gpu0") not in judged(data)
+    data["devices"][0]["nvmlDeviceGetEccMode"] = CORRUPTED
+    assert judged(data)["gpu.inforom", "gpu0"].status is Status.FAIL

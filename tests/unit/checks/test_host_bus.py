@@ -156,7 +156,10 @@ def groups(*kinds: str | None, cpu: bytes = b"") -> list[Section]:
 def test_a_translating_iommu_between_gpus_is_told(
     kinds: tuple[str | None, ...], cpu: bytes, status: Status, judged: Judged, healthy: Healthy
 ) -> None:
-    finding = judged(healthy(2), bus(*groups(*kinds, cpu=cpu)))["node.iommu", "host"]
+    data = healthy(2)
+    for device in data["devices"]:
+        del device["nvlink"]
+    finding = judged(data, bus(*groups(*kinds, cpu=cpu)))["node.iommu", "host"]
     assert finding.status is status
     if status is Status.WARN:
         assert "intel_iommu=on" in (finding.cause or "")
@@ -281,3 +284,12 @@ def test_the_package_s_version_is_read_from_dpkg(tmp_path: Path) -> None:
     assert services is not None
     assert services.fabric_manager
     assert services.fabric_version == "580.159.04"
+
+
+def test_nvlinks_go_past_the_iommu_and_network_cards_do_not(judged: Judged, healthy: Healthy) -> None:
+    translated = bus(*groups("DMA", "DMA"))
+    assert judged(healthy(2), translated)["node.iommu", "host"].status is Status.PASS
+    assert judged(healthy(2), (*translated, *rdma("4: ACTIVE")))["node.iommu", "host"].status is Status.WARN
+    one_without = healthy(2)
+    one_without["devices"][1]["nvlink"] = {}
+    assert judged(one_without, translated)["node.iommu", "host"].status is Status.WARN

@@ -22,6 +22,10 @@ HEADS = {
     "journal": "Mar 03 08:00:00 gpu7 kernel: ",
     "journal iso": "2026-03-03T08:00:00+0000 gpu7 kernel: ",
     "syslog with seconds": "Mar  3 08:00:00 gpu7 kernel: [  900.123456] ",
+    "human": "[Mar 3 08:00] ",
+    "human delta": "[  +0.000012] ",
+    "monotonic journal": "[  900.123456] gpu7 kernel: ",
+    "rsyslog": "2026-03-03T08:00:00.123456+00:00 gpu7.example kernel: [  900.123456] ",
     "record": "4,3973,227996636,-;",
     "record with caller": "4,3973,227996636,-,caller=T88;",
 }

@@ -170,3 +170,44 @@ def test_several_runs_in_one_text_stay_apart() -> None:
     bad = GOOD.replace(": 0 OK", ": 3 FAILED")
     assert [one.sums_right for one in footers(GOOD + "noise\n" + bad + GOOD)] == [True, False, True]
     assert footers("nothing of the kind") == ()
+
+
+REPORTS = (
+    *(
+        "huggingface_hub#4128",
+        "NVIDIA/NVSentinel#883",
+        "azhpc-images#506",
+        "dstack#1167",
+        "leptonai/gpud#1085",
+    ),
+    *(
+        "azhpc-diagnostics#73",
+        "NVIDIA/NVSentinel#1481",
+        "NVIDIA/nccl#257",
+        "NVIDIA/nccl#2335",
+        "pytorch#84803",
+    ),
+    *(
+        "NVIDIA/open-gpu-kernel-modules#1257",
+        "rapidsmpf#1128",
+        "club-3090#922",
+        "NVIDIA/nccl#342",
+        "nccl-tests#206",
+    ),
+    *("shine-cluster#30", "nvidia-container-toolkit#48", "dcgm-exporter#84", "gpustack/runtime#26"),
+    *(
+        "NVIDIA/NVSentinel#155",
+        "vllm-backport#62",
+        "vllm#5222",
+        "nvtop#6",
+        "NVIDIA/cosmos#180",
+        "sglang#2933",
+    ),
+    *("vllm#12386", "dcgm-exporter#46", "NVIDIA/nccl#1562", "NVIDIA/nccl#2329", "IBM/autopilot#68"),
+    *("NVIDIA/nccl#557", "vllm#6895"),
+)
+
+
+@pytest.mark.parametrize("report", REPORTS)
+def test_every_public_report_has_led_to_a_row(report: str) -> None:
+    assert [row.name for row in SYMPTOMS if report in row.source]
