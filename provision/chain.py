@@ -107,6 +107,8 @@ def gate() -> None:
 def service() -> None:
     """10. The cut-over: the staged unit takes over, generates, or the last good one comes back."""
     _carry_out(Step.SERVICE, "container.restart", "restart the container")
+    if _wanted(Step.SERVICE):
+        operations.gate(restarted=True, name="10 service: the gate after a restart")
     _carry_out(Step.SERVICE, "service.cutover", "put into service")
     if _wanted(Step.SERVICE):
         operations.prove(name="10 service: generates")

@@ -136,12 +136,18 @@ def confirm() -> Commands:
 
 
 @operation()
-def gate() -> Commands:
-    """Step 9: the gate of each service, run where the service will run. Green changes nothing; red stops here."""
+def gate(restarted: bool = False) -> Commands:
+    """Step 9: the gate of each service, run where the service will run. Green changes nothing; red stops here.
+
+    ``restarted``: asked again where this run restarted the container, since its new configuration is what counts.
+    """
 
     def body(session: Session, host: Host, machine: Machine) -> Commands:
         if not executing(session.state):
             host.noop("the gate is asked when the run gets here")
+            return
+        if restarted and not _was_restarted(session, host, machine):
+            host.noop("the container was not restarted")
             return
         for name, command in _gates(session, host, machine):
             verdict = _verdict(stack_acts.gate(host, command))
@@ -153,6 +159,13 @@ def gate() -> Commands:
                 evidence=verdict.get("evidence", "none"),
             )
             if verdict["verdict"] not in ("pass", "warn") or verdict["code"] != 0:
+                if not restarted and _restart_comes(session, host, machine):
+                    session.say(
+                        f"{host.name}: gate of {name}: red in the container as it runs; nothing serves in it, so it"
+                    )
+                    session.say(f"{host.name}: is restarted with its new configuration and asked again")
+                    host.noop("the gate is asked after the restart")
+                    return
                 raise ActFailed(_red(name, verdict))
             shown = (
                 f"REPLAYED ({verdict['verdict']})"
@@ -181,6 +194,28 @@ def _gates(session: Session, host: Host, machine: Machine) -> list[tuple[str, tu
         return [(desired.name, desired.gate) for desired in services]
     guest: Guest = host.data.guest
     return [(guest.name, gate_command(guest, None))] if guest.gpus else []
+
+
+def _was_restarted(session: Session, host: Host, machine: Machine) -> bool:
+    return host.name != machine.host_name and any(
+        item.kind == _RESTART and item.subject == host.data.guest.name and item.host == machine.host_name
+        for item in session.changed
+    )
+
+
+def _restart_comes(session: Session, host: Host, machine: Machine) -> bool:
+    """Does a restart that was shown wait for this guest, and would it take nothing away? A service that runs is left
+    alone: its container may have lost its GPUs, but the service itself still has them open."""
+    if host.name == machine.host_name or "activate" not in session.phases:
+        return False
+    waits = any(
+        item.subject == host.data.guest.name for item in session.plan(machine).of(_RESTART, machine.host_name)
+    )
+    units = [desired.service.unit for desired in _services(session, host, machine)]
+    return waits and not stack_acts.running(host, units)
+
+
+_RESTART = "container.restart"
 
 
 def _verdict(done: Any) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from checks import record as records
 from checks import testhost
 from checks.errors import BadInput, Unreachable
 from checks.files import write_whole
-from checks.gpus import collect, dump, early, judge, mask, node
+from checks.gpus import collect, dump, early, host_seat, judge, mask, node
 from checks.gpus.dump import Gap
 from checks.gpus.health import address
 from checks.gpus.rule import COMPUTE_MODES, Plan, Scene
@@ -86,6 +86,8 @@ apart by them; --mask gives each a pseudonym, the same in every record of that G
     metavar="GIB",
     help="Memory that a launch needs free on every GPU.",
 )
+@click.option("--pid", type=click.IntRange(1), help="Judge the environment of this process, not one's own.")
+@click.option("--unit", metavar="NAME", help="The same for the process of a running systemd unit.")
 @click.option("--mig", is_flag=True, help="MIG is meant to be on.")
 @click.option(
     "--compute-mode", type=click.Choice(list(COMPUTE_MODES)), help="The compute mode that is meant to be set."
@@ -109,6 +111,9 @@ def gpus(
         raise BadInput("--replay judges a record that is there: --record and --host do not go with it")
     if record_to is not None and not record_to.parent.is_dir():
         raise BadInput(f"--record {record_to}: the folder {record_to.parent} is not there; make it first")
+    if record_to is None and (options["with_serials"] or options["mask"]):
+        raise BadInput("--with-serials and --mask are about what --record FILE keeps: give that too")
+    _check_other(options["pid"], options["unit"], replay, how.host)
     ask = _asked(**options)
     try:
         record = together.load(replay) if replay else _observe(how.host, options["deadline"])
@@ -117,6 +122,7 @@ def gpus(
             "node.reachable", Status.UNKNOWN, "host", str(error), cause=error.cause, fix=error.fix
         )
         return finish(Report("gpus", (finding,), facts={"host": how.host}), how)
+    record = _with_environment(record, options["pid"], options["unit"])
     if record_to is not None:
         masked = mask.record(record, serials=not options["with_serials"], uuids=options["mask"])
         write_whole(record_to, masked.dump())
@@ -163,6 +169,25 @@ def _asked(
         raise BadInput(f"--since {since} holds no NVML dump: make it with 'provcheck gpus --record FILE'")
     plan = Plan(None if needs is None else int(needs * GIB), mig, COMPUTE_MODES.get(compute_mode or ""))
     return Asked(plan, earlier, left)
+
+
+def _check_other(pid: int | None, unit: str | None, replay: tuple[Path, ...], host: str | None) -> None:
+    if pid is None and unit is None:
+        return
+    if replay or host is not None or (pid is not None and unit is not None):
+        raise BadInput(
+            "give --pid or --unit, one of them, and on the machine itself: not with --replay or --host"
+        )
+
+
+def _with_environment(record: Record, pid: int | None, unit: str | None) -> Record:
+    """The record with the environment of another process in the place of one's own."""
+    if unit is not None:
+        pid = host_seat.first_of_unit(unit)
+    if pid is None:
+        return record
+    kept = tuple(section for section in record.sections if section.kind != "environ")
+    return replace(record, sections=(*kept, host_seat.of_process(pid)))
 
 
 def _observe(host: str | None, deadline: float) -> Record:

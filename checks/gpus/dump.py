@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from checks.errors import BadInput
@@ -169,8 +170,23 @@ class Gpu:
         """The first answer that says that the GPU has fallen off the bus, if any getter gave one."""
         if self.handle is not None:
             return self.handle if self.handle.code == GPU_IS_LOST else None
+        if GPU_IS_LOST not in self.codes:
+            return None
         gaps = filter(None, map(_gap, self.values.values()))
-        return next((gap for gap in gaps if gap.code == GPU_IS_LOST), None)
+        said = next((gap for gap in gaps if gap.code == GPU_IS_LOST), None)
+        return said or Gap(GPU_IS_LOST, "GPU is lost")
+
+    @cached_property
+    def codes(self) -> frozenset[Any]:
+        """The codes of all errors that its getters, its fields and its links gave."""
+        fields, links = self.values.get("fields"), self.values.get("nvlink")
+        parts = [value for value in (fields, links) if isinstance(value, dict) and "err" not in value]
+        inner = [one for part in parts for one in part.values() if isinstance(one, dict)]
+        gaps = [_gap(value) for one in (self.values, *inner) for value in one.values()]
+        return frozenset(
+            {gap.code for gap in gaps if gap}
+            | {ret for one in inner if isinstance(ret := one.get("ret"), int)}
+        )
 
     def cut_off(self) -> dict[str, Gap]:
         """The sections that hung or died: section -> why, by the getters they left without an answer."""

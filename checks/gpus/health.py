@@ -18,6 +18,28 @@ _RECOVERY = {
 """NVML_FI_DEV_GET_GPU_RECOVERY_ACTION, from nvml.h; 0 is none."""
 
 
+RESET_REQUIRED = 16
+
+_REFUSED: dict[int | str | None, tuple[str, str, str]] = {
+    8: (
+        "the board has too little power",
+        "an auxiliary power cable is not plugged in or not seated",
+        "power off, plug all power cables of the board in, start again",
+    ),
+    11: (
+        "the driver gets no interrupt from it",
+        "interrupts are not routed to the board (firmware, IOMMU, a virtual machine's settings)",
+        "read 'dmesg | grep -i nvrm', reseat the board, update the host's firmware",
+    ),
+    RESET_REQUIRED: (
+        "it needs a reset before it can be used",
+        "it met an error that only a reset clears",
+        "drain the GPU, then reset it (nvidia-smi --gpu-reset) or reboot",
+    ),
+}
+"""Codes of nvmlReturn_t with which NVML refuses a handle: word, cause, fix."""
+
+
 def lost(gpu: Gpu, scene: Scene) -> Outcome:
     """Has the GPU fallen off the bus? NVML still counts it and still answers from its cache."""
     gap = gpu.lost()
@@ -28,6 +50,9 @@ def lost(gpu: Gpu, scene: Scene) -> Outcome:
             fix="stop the service, read 'dmesg | grep -i xid', reboot the host; cold, when it stays away",
         )
     if gpu.handle is not None:
+        said = _REFUSED.get(gpu.handle.code)
+        if said is not None:
+            return failed(f"{said[0]}: {gpu.handle}", cause=said[1], fix=said[2])
         return unknown(f"NVML gives no access to it: {gpu.handle}")
     live = [gpu.number("temp"), gpu.number("nvmlDeviceGetPowerUsage"), gpu.struct("nvmlDeviceGetMemoryInfo")]
     if all(isinstance(value, Gap) for value in live):
@@ -77,6 +102,8 @@ def recovery(gpu: Gpu, scene: Scene) -> Outcome:
             cause="a part that failed is still in use, a spare one takes over at the next reset",
             fix="drain the GPU, then reset it (nvidia-smi --gpu-reset) or reboot",
         )
+    if RESET_REQUIRED in gpu.codes:
+        return failed("NVML says that it needs a reset (code 16)", value=RESET_REQUIRED, fix=_RECOVERY[4])
     error = first_error(action, reset, drain, repair)
     if error is not None:
         return unread("recovery action", error)

@@ -18,6 +18,7 @@ from checks.record import Section
 PCI = "/sys/bus/pci/devices"
 GROUPS, CLASS = "/sys/kernel/iommu_groups", "/sys/class/iommu"
 CMDLINE, CPU, MODULES, RDMA = "/proc/cmdline", "/proc/cpuinfo", "/proc/modules", "/sys/class/infiniband"
+RELEASE = "/proc/sys/kernel/osrelease"
 SWITCH_CLASS = "0x0680"
 ACS_CAPABILITY, CONFIG_SIZE = 0x000D, 4096
 REQUEST_REDIRECT, COMPLETION_REDIRECT = 0x0004, 0x0008
@@ -47,7 +48,8 @@ class Port:
 class Bus:
     """``ports`` by GPU, from the root port down, None: the way was not looked at. ``groups``: type of each GPU's
     IOMMU group (``DMA``, ``identity`` ...), None when it is in no group; a GPU that was not looked at is not in it.
-    ``virtual``: is this a virtual machine, None: not looked at."""
+    ``virtual``: is this a virtual machine, None: not looked at. ``rdma``: devices whose port is up; ``infiniband``:
+    those that are no Ethernet. ``kernel``: first two numbers of its release."""
 
     ports: dict[Bdf, tuple[Port, ...]] = field(default_factory=dict)
     groups: dict[Bdf, str | None] = field(default_factory=dict)
@@ -55,6 +57,8 @@ class Bus:
     virtual: bool | None = None
     modules: frozenset[str] | None = None
     rdma: tuple[str, ...] = ()
+    infiniband: tuple[str, ...] = ()
+    kernel: tuple[int, int] | None = None
     cpus: dict[Bdf, frozenset[int]] = field(default_factory=dict)
 
 
@@ -67,6 +71,7 @@ def look(root: str, gpus: Iterable[str]) -> Iterator[Section]:
     yield flags(file(root, CPU))
     yield kept(file(root, MODULES, 1 << 18), lambda line: _OURS.match(line) is not None)
     yield from _rdma(root)
+    yield file(root, RELEASE)
     bridges: dict[str, None] = {}
     for name in names:
         at = f"{PCI}/{name}"
@@ -104,6 +109,7 @@ def _rdma(root: str) -> Iterator[Section]:
     yield cards
     for name in (cards.data or b"").decode(errors="replace").split():
         yield file(root, f"{RDMA}/{name}/ports/1/state")
+        yield file(root, f"{RDMA}/{name}/ports/1/link_layer")
 
 
 def _way(path: str) -> bytes:
@@ -158,6 +164,9 @@ def parse(by: By, gpus: Iterable[Bdf]) -> Bus:
             cpus[bdf] = numbers(local)
     processor, cards = text(by, "file", CPU), text(by, "dir", RDMA)
     modules = text(by, "file", MODULES)
+    active = tuple(name for name in (cards or "").split() if _active(by, name))
+    layers = {name: text(by, "file", f"{RDMA}/{name}/ports/1/link_layer") or "InfiniBand" for name in active}
+    release = re.match(r"(\d{1,3})\.(\d{1,3})", text(by, "file", RELEASE) or "")
     return Bus(
         ports,
         groups,
@@ -166,7 +175,9 @@ def parse(by: By, gpus: Iterable[Bdf]) -> Bus:
         None
         if modules is None
         else frozenset(line.split()[0] for line in modules.splitlines() if line.strip()),
-        tuple(name for name in (cards or "").split() if _active(by, name)),
+        active,
+        tuple(name for name, layer in layers.items() if "InfiniBand" in layer),
+        (int(release[1]), int(release[2])) if release else None,
         cpus,
     )
 

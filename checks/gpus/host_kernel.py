@@ -31,6 +31,8 @@ Judged = Iterator[tuple[str, Outcome]]
 
 _RANK = {Status.FAIL: 3, Status.WARN: 2, Status.PASS: 1}
 _FALLEN = XIDS[79]
+DMA_BUF = (5, 12)
+"""First kernel whose DMA-BUF serves RDMA, with the open kernel module (GPUDirect RDMA documentation)."""
 _ASK = (
     "as root: dmesg | grep -e NVRM -e SXid; a container without the right asks its host, or root allows it by"
 )
@@ -261,6 +263,9 @@ def _peermem_module(scene: Scene) -> Judged:
         return
     if modules & {"nvidia_peermem", "nv_peer_mem"}:
         yield "host", passed("nvidia_peermem is loaded")
+        return
+    if scene.node.open_module and (scene.node.bus.kernel or (0, 0)) >= DMA_BUF:
+        yield "host", passed("DMA-BUF serves RDMA here (open kernel module), nvidia_peermem is not needed")
         return
     yield (
         "host",

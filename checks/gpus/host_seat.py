@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from checks.data.environment import ENVIRONMENT, RELATED
+from checks.errors import BadInput
 from checks.gpus.host_bus import numbers
 from checks.gpus.host_read import By, file, kept, made, text
 from checks.record import Section
@@ -55,6 +56,7 @@ class Seat:
     memlock: int | None = None
     may_lock: bool = False
     environment: dict[str, str | None] | None = None
+    environment_error: str | None = None
     cpus: frozenset[int] = field(default_factory=frozenset)
     modprobe: bool = False
 
@@ -74,6 +76,24 @@ def look(root: str = "", pid: str = "self") -> Iterator[Section]:
         lambda line: line.startswith(("CapEff:", "Cpus_allowed_list:", "Mems_allowed_list:")),
     )
     yield environment(file(root, ENVIRON.replace("self", pid), 1 << 20))
+
+
+def of_process(pid: int) -> Section:
+    """The environment of another process, without what it should not tell."""
+    return environment(file("", f"/proc/{pid}/environ", 1 << 20))
+
+
+def first_of_unit(unit: str, root: str = "/sys/fs/cgroup") -> int:
+    """A process of a running systemd unit, from its control group. Raises BadInput when there is none."""
+    name = unit if "." in unit else f"{unit}.service"
+    if not re.fullmatch(r"[\w@.:\\-]{1,200}", name):
+        raise BadInput(f"--unit {unit[:60]!r} is no name of a unit; give one like vllm.service")
+    for found in sorted(Path(root).rglob(f"{name}/cgroup.procs")):
+        with suppress(OSError, ValueError, IndexError):
+            return int(found.read_text().split()[0])
+    raise BadInput(
+        f"--unit {unit}: no process of it runs, so its environment cannot be read; start it, or give --pid"
+    )
 
 
 def environment(section: Section) -> Section:
@@ -158,6 +178,7 @@ def parse(by: By) -> Seat:
         memlock=None if locked is None else -1 if locked[1] == "unlimited" else int(locked[1]),
         may_lock=able is not None and bool(int(able[1], 16) >> _IPC_LOCK & 1),
         environment=_variables(by),
+        environment_error=_closed(by),
         cpus=numbers(allowed[1]) if allowed else frozenset(),
         modprobe="setuid" in (text(by, "tool", "nvidia-modprobe") or ""),
     )
@@ -184,6 +205,12 @@ def _majors(said: str | None) -> dict[str, frozenset[int]] | None:
 
 def _answers(said: str | None) -> dict[str, str] | None:
     return None if said is None else dict(re.findall(r"^(\S+) ([A-Z]+)$", said, re.MULTILINE))
+
+
+def _closed(by: By) -> str | None:
+    found = [s for (kind, _), s in by.items() if kind == "environ"]
+    bad = [s for s in found if s.data is None]
+    return (bad[0].error or "there is no such process") if bad and len(bad) == len(found) else None
 
 
 def _variables(by: By) -> dict[str, str | None] | None:

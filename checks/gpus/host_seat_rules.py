@@ -14,6 +14,7 @@ Judged = Iterator[tuple[str, Outcome]]
 
 _DRIVER_OF = {"nvidiactl": ("nvidiactl", "nvidia-frontend", "nvidia"), "nvidia-uvm": ("nvidia-uvm",)}
 _GPU_DRIVERS = ("nvidia", "nvidia-frontend")
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
 _MAKE = "as root on the host: nvidia-modprobe -c 0 -u; kpro-devices.service does it at boot"
 
 
@@ -181,7 +182,8 @@ def memlock(scene: Scene) -> Judged:
     elif seat.memlock < 0 or seat.may_lock:
         yield "host", passed(f"memory may be locked without limit ({said})", value=said)
     else:
-        verdict = failed if seat.memlock < MEMLOCK_FAILS else warned
+        # RoCE is on by default on Ethernet cards, in use or not; InfiniBand is there to be used.
+        verdict = failed if seat.memlock < MEMLOCK_FAILS and scene.node.bus.infiniband else warned
         yield (
             "host",
             verdict(
@@ -197,6 +199,10 @@ def memlock(scene: Scene) -> Judged:
 def environment(scene: Scene) -> Judged:
     """Variables that harm GPU programs or were left over from a hunt for a fault."""
     variables = scene.node.seat.environment
+    if scene.node.seat.environment_error is not None:
+        text = f"the environment could not be read: {scene.node.seat.environment_error}"
+        yield "host", unknown(text, fix="run provcheck as root or as the user of that process")
+        return
     if variables is None:
         return
     hits = []
@@ -204,6 +210,11 @@ def environment(scene: Scene) -> Judged:
         row = ENVIRONMENT.get(name)
         if row is not None and value is not None and re.fullmatch(row.bad, value):
             hits.append((row, value))
+    hidden = _hidden(scene, variables)
+    if hidden is not None and not any(row.name == _VISIBLE for row, _ in hits):
+        hits.append(
+            (ENVIRONMENT[_VISIBLE]._replace(what=hidden, warns=bool(scene.expect)), variables[_VISIBLE] or "")
+        )
     if not hits:
         yield "host", passed("no variable that is known to harm", value=0, limit=0)
         return
@@ -213,3 +224,12 @@ def environment(scene: Scene) -> Judged:
     sources = ", ".join(dict.fromkeys(row.source for row in worst))
     verdict = warned if worst[0].warns else passed
     yield "host", verdict(text + more, value=len(hits), limit=0, cause=sources, fix=worst[0].fix)
+
+
+def _hidden(scene: Scene, variables: dict[str, str | None]) -> str | None:
+    """A list of fewer GPUs than there are: meant as a rule, and told; a warning where all of them are expected."""
+    value, gpus = variables.get(_VISIBLE), gpus_wanted(scene)
+    named = [one for one in (value or "").split(",") if one.strip()]
+    if not named or len(named) >= gpus:
+        return None
+    return f"{len(named)} of {gpus} GPUs are visible to CUDA programs"

@@ -58,6 +58,7 @@ class Node:
     module: str | None = None
     module_absent: bool = False
     library: str | None = None
+    open_module: bool = False
     container: bool = False
     nodes: frozenset[int] | None = None
     kernel: KernelLog = field(default_factory=lambda: kernlog.parse(None))
@@ -175,6 +176,7 @@ def parse(sections: Iterable[Section], name: str) -> Node:
     return Node(
         gpus=gpus,
         module=next(filter(None, texts), None),
+        open_module=any(b"Open Kernel Module" in (s.data or b"") for s in versions if s),
         module_absent=all(s is not None and s.data is None and s.error is None for s in versions),
         library=_version(library.data) if library and library.data is not None else None,
         container=any(

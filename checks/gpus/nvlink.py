@@ -143,6 +143,9 @@ def errors(gpu: Gpu, scene: Scene) -> Outcome | None:
         count is None or (isinstance(count, Gap) and not _told(count)) for count in given
     ):
         return None
+    states = gpu.links()
+    if all(isinstance(state, Gap) and state.absent for state in states):
+        return skipped("this GPU shows no NVLink: there is nothing to count")
     more = {kind: grown(gpu, scene, lambda one, kind=kind: _count(one, kind)) for kind in _COUNTERS}  # type: ignore[misc]
     grew = ", ".join(f"{number} {_COUNTERS[kind]}" for kind, number in more.items() if number)
     if grew:

@@ -28,11 +28,18 @@ def holders(device: Mapping[str, Any]) -> list[str]:
             if isinstance(process, dict) and isinstance(process.get("pid"), int):
                 used = process.get("usedGpuMemory")
                 held = f", {used >> 20} MiB" if isinstance(used, int) and 0 < used < 1 << 50 else ""
-                found.setdefault(process["pid"], f"process {process['pid']} ({kind}{held})")
+                found.setdefault(process["pid"], f"process {process['pid']}{_name(process)} ({kind}{held})")
     held_by_nobody = used_bytes(device)
     if not found and held_by_nobody is not None and held_by_nobody > _allowance(device):
         return [f"{held_by_nobody >> 20} MiB held by a process that cannot be seen from here"]
     return list(found.values())
+
+
+def _name(process: Mapping[str, Any]) -> str:
+    name = process.get("name")
+    if isinstance(name, str) and name:
+        return f" {name[:32]}"
+    return " of another PID namespace" if process.get("namespace") == "other" else ""
 
 
 def seen(device: Mapping[str, Any]) -> bool:

@@ -12,6 +12,7 @@ import click
 from checks import record as records
 from checks.errors import BadInput, Unreachable
 from checks.files import write_whole
+from checks.gpus import mask
 from checks.load import judge, run
 from checks.load.evidence import KIND, PATH, Measured, of_record
 from checks.load.options import MIB, Options
@@ -126,7 +127,7 @@ def load(
         )
         return finish(Report("load", (finding,), facts={"host": how.host}), how)
     if record_to is not None:
-        write_whole(record_to, record.dump())
+        write_whole(record_to, mask.record(record, serials=True, uuids=False).dump())
     return finish(judge_record(record, replayed=replay is not None, name=str(replay or "this machine")), how)
 
 

@@ -1,4 +1,4 @@
-"""``_probe load look`` and ``_probe load work UUID OPTIONS``: the children. One JSON object per line.
+"""``_probe load work UUID OPTIONS``: the child of one GPU. One JSON object per line.
 
     {"begin": "link"}  a step starts           {"step": "link", "values": {...}}  it is done
     {"doing": "..."}   a part of it, for when it hangs
@@ -27,13 +27,8 @@ TOLD = ("link", "memory")
 
 
 def main(args: Sequence[str]) -> int:
-    """Runs one of the children and returns its exit code."""
+    """Runs the child and returns its exit code."""
     end_with_parent()
-    if list(args) == ["look"]:
-        from checks.load.look import look
-
-        say(look())
-        return 0
     if args[:1] == ["work"] and len(args) == 3:
         return _work(args[1], Options.parse(args[2]))
     if args[:1] == ["record"] and len(args) == 3:
@@ -43,7 +38,7 @@ def main(args: Sequence[str]) -> int:
         options = Options.parse(args[1])
         sys.stdout.write(observe(options, asked["chosen"], force=asked["force"]).dump().decode())
         return 0
-    raise BadInput("_probe load takes 'look' or 'work UUID OPTIONS'")
+    raise BadInput("_probe load takes 'work UUID OPTIONS' or 'record OPTIONS ASKED'")
 
 
 def _work(uuid: str, options: Options) -> int:

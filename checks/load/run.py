@@ -13,11 +13,25 @@ from typing import Any
 
 from checks import child, remote
 from checks.errors import BadInput, Unreachable
+from checks.gpus.supervise import Reading
 from checks.load.busy import holders
 from checks.load.evidence import KIND, PATH
 from checks.load.options import Options
 from checks.load.workers import Worker, attend
 from checks.record import Record, Section, parse
+
+KEPT = frozenset(
+    {
+        "handle",
+        *(f"nvmlDeviceGet{name}" for name in ("Name", "UUID", "PciInfo", "MigMode", "MemoryInfo", "EccMode")),
+        *(f"nvmlDeviceGet{kind}RunningProcesses" for kind in ("Compute", "Graphics", "MPSCompute")),
+        *(f"nvmlDeviceGet{name}" for name in ("MaxPcieLinkGeneration", "GpuMaxPcieLinkGeneration")),
+        *(f"nvmlDeviceGet{name}" for name in ("MaxPcieLinkWidth", "PcieReplayCounter", "RemappedRows")),
+        *("nvmlDeviceGetMemoryBusWidth", "nvmlDeviceGetMaxClockInfo:sm", "nvmlDeviceGetMaxClockInfo:mem"),
+        *("memv2", "ecc_unc_vol", "ecc_cor_vol", "temp", "tthr_slowdown", "tthr_gpu_max", "viol_thermal"),
+    }
+)
+"""Keys of an NVML device that the rules of the load check read."""
 
 
 def observe(
@@ -30,7 +44,8 @@ def observe(
     """Loads the GPUs ``chosen`` (None: all) unless one is busy, and returns the record of it."""
     began = time.monotonic()
     measured: dict[str, Any] = {"options": asdict(options), "force": force, "chosen": None, "runs": []}
-    measured["before"] = before = _look(options)
+    before = _look(options)
+    measured["before"] = _kept(before)
     devices = before.get("devices", [])
     wanted = list(chosen) if chosen is not None else list(range(len(devices)))
     measured["chosen"] = wanted
@@ -38,11 +53,11 @@ def observe(
     if ready and (force or not any(holders(devices[index]) for index in ready)):
         targets = {index: _uuid(devices[index]) for index in ready if not _sliced(devices[index])}
         measured["runs"] = _run(targets, options, tell)
-        measured["after"] = _look(options)
+        measured["after"] = _kept(_look(options))
     measured["took_s"] = round(time.monotonic() - began, 3)
     now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
     section = Section(KIND, PATH, json.dumps(measured).encode())
-    return Record(host=platform.node(), taken=now, sections=(section,))
+    return Record(host=platform.node(), taken=now, sections=(section,), nvml=before)
 
 
 def afar(host: str, options: Options, chosen: Sequence[int] | None, *, force: bool) -> Record:
@@ -59,21 +74,16 @@ def afar(host: str, options: Options, chosen: Sequence[int] | None, *, force: bo
 
 
 def _look(options: Options) -> dict[str, Any]:
-    ended = child.run(child.self_command("_probe", "load", "look"), options.deadline)
-    try:
-        answer = json.loads(ended.stdout)
-    except ValueError:
-        answer = None
-    if isinstance(answer, dict):
-        return answer
-    text = f"NVML gave no answer within {options.deadline:g} s"
-    if not ended.timed_out:
-        text = f"the child ended with {ended.code}: {ended.stderr[-200:]}"
-    return {"nvmlInit": {"err": child_word(ended), "msg": text}}
+    """What ``provcheck gpus`` reads, under its supervision: a GPU that hangs hides no other one."""
+    return Reading(options.deadline).result()[0]
 
 
-def child_word(ended: child.Ended) -> str:
-    return "Timeout" if ended.timed_out else "ChildDied"
+def _kept(dump: Mapping[str, Any]) -> dict[str, Any]:
+    """Of an NVML dump what is judged here; all of it is in the record once."""
+    whole = {key: value for key, value in dump.items() if key == "nvmlInit" or key.startswith("nvmlSystem")}
+    devices = dump.get("devices", [])
+    whole["devices"] = [{key: value for key, value in device.items() if key in KEPT} for device in devices]
+    return whole
 
 
 def _uuid(device: Mapping[str, Any]) -> str:

@@ -15,7 +15,7 @@ from checks.errors import BadInput
 from checks.files import write_whole
 from checks.gpus import collect, dump
 from checks.model import Report
-from checks.nccl import environment, launch, measured, nodes, run
+from checks.nccl import environment, foreign, launch, measured, nodes, run
 from checks.nccl.crew import Deadlines
 from checks.nccl.judge import judge
 from checks.nccl.scene import Scene
@@ -114,7 +114,7 @@ def nccl(
     if replay is not None:
         if record_to is not None or how.host is not None:
             raise BadInput("--replay judges a record that is there: --record and --host do not go with it")
-        return finish(judge_record(records.load(replay), str(replay), replayed=True), how)
+        return finish(replayed_report(replay), how)
     if how.host is not None:
         if record_to is not None or rdzv is not None:
             raise BadInput("--host runs the test of one node there: --record and --rdzv do not go with it")
@@ -172,6 +172,21 @@ def nccl(
 def meeting(rdzv: str, join_s: float) -> nodes.Meeting:
     host, port = launch.address(rdzv)
     return nodes.Meeting(host, port, launch.token(os.environ, rdzv), join_s)
+
+
+def replayed_report(path: Path) -> Report:
+    """The report on a record, or on what nccl-tests printed. Raises BadInput when it is neither."""
+    try:
+        with path.open("rb") as file:
+            raw = file.read(records.SIZE_LIMIT + 1)
+    except OSError as error:
+        raise BadInput(f"cannot read the record {path}: {error.strerror}") from None
+    if raw.lstrip().startswith((b"{", b"[")):
+        return judge_record(records.parse(raw, str(path)), str(path), replayed=True)
+    findings = foreign.judge_text(raw[: records.SIZE_LIMIT].decode(errors="replace"))
+    if not findings:
+        raise BadInput(f"{path} is no record of provcheck, and holds no end of a run of nccl-tests")
+    return Report("nccl", findings, "replayed", {"source": "nccl-tests"})
 
 
 def with_measurement(record: Record, data: dict[str, Any]) -> Record:

@@ -11,12 +11,12 @@ from checks.cuda import driver
 from checks.cuda.errors import CudaError, CudaMissing
 from checks.nccl import runtime
 from checks.nccl.binding import Nccl, NcclError, NcclMissing, loaded_file
-from checks.nccl.talk import hear, say
+from checks.nccl.talk import begin, say
 
 
 def main() -> int:
     """Prints the lines; always 0, a library that cannot be loaded is an answer too."""
-    asked = hear()
+    asked = begin()
     try:
         say(nccl=_nccl(asked["library"]))
         say(runtime=runtime.ask(asked["runtimes"]))

@@ -13,7 +13,7 @@ from checks.cuda import driver
 from checks.cuda.context import Context
 from checks.cuda.errors import CudaError, CudaMissing, CudaTimeout
 from checks.nccl.device import Kernels, mixed
-from checks.nccl.talk import hear, say
+from checks.nccl.talk import begin, say
 
 _FOREVER = 86400.0
 _PIECE = 1 << 20
@@ -21,7 +21,7 @@ _PIECE = 1 << 20
 
 def main() -> int:
     """Does the directions that the parent asks for; 0 whatever they gave, 1 when a GPU could not be used."""
-    asked = hear()
+    asked = begin()
     try:
         say(phase="context")
         cuda = driver.load()

@@ -21,7 +21,7 @@ from checks.nccl import segments
 from checks.nccl.binding import MAX, SUM, Nccl, NcclError, NcclMissing, loaded_file
 from checks.nccl.device import Kernels
 from checks.nccl.environment import of_weight
-from checks.nccl.talk import hear, say
+from checks.nccl.talk import begin, hear, say
 
 REPEATS = 3
 PACES = 7
@@ -33,7 +33,7 @@ _FOREVER = 86400.0
 
 def main() -> int:
     """0 when all went through, 1 after an error, which was said."""
-    asked = hear()
+    asked = begin()
     say(phase="library", pid=os.getpid())
     say(environment=_environment())
     try:
@@ -71,7 +71,9 @@ def _work(asked: dict[str, Any]) -> None:
     say(init_s=time.monotonic() - began)
     say(segments=sorted(segments.held_by([os.getpid()])))
     if (on := nccl.device(comm)) not in (None, asked["gpu"]):
-        raise NcclError(0, f"the communicator is on GPU {on}, this rank on GPU {asked['gpu']}", "ncclCommCuDevice")
+        raise NcclError(
+            0, f"the communicator is on GPU {on}, this rank on GPU {asked['gpu']}", "ncclCommCuDevice"
+        )
     team = Team(nccl, comm, gpu, asked)
     for size in team.sizes:
         say(phase=f"sum {size}")

@@ -13,6 +13,7 @@ from checks.nccl.scene import Scene, bytes_text, place, said, step
 
 WITHOUT_P2P = {"NCCL_P2P_DISABLE": "1"}
 WITHOUT_SHM = {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1"}
+ENOUGH_SHM = 1 << 30
 _INIT = step("init")
 
 
@@ -99,7 +100,7 @@ def reason(scene: Scene, run: Run, guilty: Sequence[Rank]) -> tuple[str | None, 
         )
     if _worked(scene, WITHOUT_SHM):
         return (
-            "the path through shared memory is broken too: only the network path comes through",
+            f"the path through shared memory is broken too{_shm(scene)}: only the network path comes through",
             "make /dev/shm larger (1 GiB or more), look at its mount and at limits of the container",
         )
     if len(guilty) == 1 and run.nranks > 1:
@@ -113,6 +114,11 @@ def reason(scene: Scene, run: Run, guilty: Sequence[Rank]) -> tuple[str | None, 
         cause if tried else None,
         "look at the kernel log for Xid lines, at 'provcheck gpus', at nccl.peer_copy",
     )
+
+
+def _shm(scene: Scene) -> str:
+    size = scene.measured.shm_bytes
+    return f" (/dev/shm is {bytes_text(size)})" if size is not None and size < ENOUGH_SHM else ""
 
 
 def known_line(scene: Scene) -> NcclLine | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 SHM = Path("/dev/shm")
@@ -27,12 +28,12 @@ def held_by(pids: Iterable[int], proc: Path = Path("/proc")) -> set[str]:
     """The names of NCCL's files that these processes map or have open."""
     names: set[str] = set()
     for pid in pids:
-        try:
+        with suppress(OSError):
             names.update(_NAME.findall((proc / str(pid) / "maps").read_text(errors="replace")))
-            links = [str(entry.readlink()) for entry in (proc / str(pid) / "fd").iterdir()]
-        except OSError:
-            continue
-        names.update(match[1] for link in links if (match := _NAME.match(link)))
+        with suppress(OSError):
+            for entry in (proc / str(pid) / "fd").iterdir():
+                with suppress(OSError):  # closed between the listing and the look
+                    names.update(_NAME.findall(str(entry.readlink())))
     return names
 
 

@@ -192,3 +192,12 @@ def stage(host: Host, desired: DesiredService, say: Voice) -> None:
 def gate(host: Host, command: Sequence[str]) -> transport.Completed:
     """Runs the gate where the service will run; changes nothing."""
     return transport.run(host, shlex.join([*command, "--json"]), timeout=300)
+
+
+def running(host: Host, units: Sequence[str]) -> bool:
+    """Does any of these units run, or is it starting? What cannot be told counts as running."""
+    if not units:
+        return False
+    done = transport.run(host, shlex.join(["systemctl", "is-active", *units]), timeout=60)
+    states = done.text.split()
+    return len(states) != len(units) or not set(states) <= {"inactive", "failed", "unknown"}

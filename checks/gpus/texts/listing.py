@@ -30,7 +30,7 @@ def _wanted(path: str) -> bool:
 
 def read(text: str) -> Evidence:
     parts = _HEADING.split(text)
-    pages = list(zip(parts[1::2], parts[2::2]))  # noqa: B905 - split gives pairs, and 3.10 without strict
+    pages = list(zip(parts[1::2], parts[2::2], strict=True))
     sections, devices = _bus([(path, body) for path, body in pages if path.startswith(f"{node.PCI}/")])
     driver: str | None = None
     for path, body in pages:
@@ -69,7 +69,7 @@ def _bus(pages: list[tuple[str, str]]) -> tuple[list[Section], dict[int, dict[st
         return [], {}
     sections = [Section("dir", node.PCI, "".join(f"{name}\n" for name in names).encode())]
     devices: dict[int, dict[str, Any]] = {}
-    for name, (path, body) in zip(names, pages):  # noqa: B905 - made from it
+    for name, (path, body) in zip(names, pages, strict=True):
         values = dict(re.findall(r"^(\w+): ?(.*?) *$", body, re.MULTILINE))
         if values.get("vendor") != node.NVIDIA:
             continue

@@ -235,7 +235,7 @@ def _mask(outline: Outline) -> int:
     mask = 0
     bad_words = {"true": 1, "degraded": 1, "false": 2, "full": 2}
     names = ("Bandwidth", "Route Recovery in progress", "Route Unhealthy", "Access Timeout Recovery")
-    for shift, name in zip((0, 2, 4, 6), names):  # noqa: B905 - same length, and 3.10 without strict
+    for shift, name in zip((0, 2, 4, 6), names, strict=True):
         mask |= bad_words.get((at(outline, "Health", name) or "").lower(), 0) << shift
     wrong = (at(outline, "Health", "Incorrect Configuration") or "n/a").lower()
     mask |= {"n/a": 0, "none": 1}.get(wrong, 2) << 8

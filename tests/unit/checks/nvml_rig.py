@@ -86,3 +86,8 @@ def marked(mark: str) -> list[int]:
         except OSError:
             continue
     return found
+
+
+def threads(mark: str) -> int:
+    """Of the marked process that has the most."""
+    return max((len(list(Path(f"/proc/{pid}/task").iterdir())) for pid in marked(mark)), default=0)

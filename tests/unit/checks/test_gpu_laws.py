@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from collections.abc import Iterator
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from checks.errors import BadInput
 from checks.model import Status, verdict_of
 from tests.unit.checks.gpu_full import (
     HUNG,
@@ -259,3 +261,39 @@ def test_pairs_that_a_record_never_had_are_left_out_and_live_unknown() -> None:
     assert judged(data, live=True)["pcie.p2p", "host"].status is Status.UNKNOWN
     data["p2p"] = []
     assert judged(data)["pcie.p2p", "host"].status is Status.UNKNOWN
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**70), 2**70)
+    | st.floats(allow_nan=False)
+    | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["err", "ret", "x"]), inner, max_size=2)
+    ),
+    max_leaves=5,
+)
+
+
+def scramble(value: Any, draw: st.DataObject) -> Any:
+    """The value with one part of it, at some depth, replaced by anything."""
+    if isinstance(value, dict) and value and draw.draw(st.integers(0, 3)):
+        key = draw.draw(st.sampled_from(sorted(value)))
+        return {**value, key: scramble(value[key], draw)}
+    if isinstance(value, list) and value and draw.draw(st.integers(0, 3)):
+        at = draw.draw(st.integers(0, len(value) - 1))
+        return [*value[:at], scramble(value[at], draw), *value[at + 1 :]]
+    return draw.draw(JSON)
+
+
+@settings(deadline=None, max_examples=80)
+@given(st.data())
+def test_a_dump_with_any_value_in_any_place_is_refused_or_judged(draw: st.DataObject) -> None:
+    data = machine(2)
+    data["devices"][0]["mig"] = []
+    for part in range(draw.draw(st.integers(1, 3))):
+        whole = scramble(data, draw) if part else {**data, "devices": scramble(data["devices"], draw)}
+        data = whole if isinstance(whole, dict) else data
+    with contextlib.suppress(BadInput):
+        assert judged(data, since=machine(2))

@@ -171,3 +171,9 @@ def test_links_are_well_while_the_fabric_is_dead() -> None:
     for device in data["devices"]:
         device.update(fabric(state=1))
     assert bad(judged(data)) == {("fabric.state", "gpu0"): "fail", ("fabric.state", "gpu1"): "fail"}
+
+
+def test_what_a_sibling_says_of_its_clique_while_not_completed_is_left_over() -> None:
+    data = machine(2)
+    data["devices"][1].update(fabric(state=1, cliqueId=9))
+    assert bad(judged(data)) == {("fabric.state", "gpu1"): "fail"}

@@ -238,3 +238,47 @@ def test_time_that_was_lost_to_heat_between_two_records_is_told(seconds: int, ve
     found = judged(data, since=since)["gpu.throttle", "gpu0"]
     assert found.status.value == verdict
     assert judged(data)["gpu.throttle", "gpu0"].status is Status.PASS
+
+
+def test_a_lower_application_clock_is_told_without_a_sibling_where_the_default_is_known() -> None:
+    data = machine(1)
+    data["devices"][0][APP] = 1200
+    assert bad(judged(data)) == {("gpu.clocks", "gpu0"): "warn"}
+    data["devices"][0]["nvmlDeviceGetName"] = "A board of tomorrow"
+    assert bad(judged(data)) == {}
+
+
+@pytest.mark.parametrize(
+    ("code", "verdict", "said"),
+    [
+        (8, "fail", "power"),
+        (11, "fail", "interrupt"),
+        (16, "fail", "reset"),
+        (17, "unknown", "access"),
+        (15, "fail", "lost"),
+    ],
+)
+def test_a_gpu_that_gives_no_handle_says_why(code: int, verdict: str, said: str) -> None:
+    data = machine(2)
+    data["devices"][1] = {"handle": {"err": code, "msg": "said by NVML"}}
+    finding = judged(data)["gpu.lost", "gpu1"]
+    assert (finding.status.value, said in finding.message) == (verdict, True), finding
+    assert finding.fix or verdict == "unknown"
+
+
+def test_a_getter_that_wants_a_reset_first_is_a_recovery_that_is_due() -> None:
+    data = machine(2)
+    data["devices"][0]["nvmlDeviceGetBAR1MemoryInfo"] = {"err": 16, "msg": "GPU requires reset"}
+    found = judged(data)
+    assert found["gpu.recovery", "gpu0"].status is Status.FAIL
+    assert "reset" in (found["gpu.recovery", "gpu0"].fix or "")
+
+
+@pytest.mark.parametrize("where", ["field", "link"])
+def test_a_gpu_is_lost_when_only_a_field_or_a_link_says_so(where: str) -> None:
+    data = machine(2)
+    if where == "field":
+        data["devices"][1]["fields"]["NVML_FI_DEV_MEMORY_TEMP"] = {"ret": 15}
+    else:
+        data["devices"][1]["nvlink"]["7"]["state"] = {"err": 15, "msg": "GPU is lost"}
+    assert judged(data)["gpu.lost", "gpu1"].status is Status.FAIL

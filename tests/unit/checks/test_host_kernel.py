@@ -44,7 +44,9 @@ def seen(judged: Judged, healthy: Healthy, *lines: str, subject: str = "gpu0") -
         *[(n, Status.WARN) for n in (92, 137, 154)],
     ],
 )
-def test_each_class_of_xid_has_its_status(number: int, status: Status, judged: Judged, healthy: Healthy) -> None:
+def test_each_class_of_xid_has_its_status(
+    number: int, status: Status, judged: Judged, healthy: Healthy
+) -> None:
     data = healthy(2)
     for device in data["devices"]:
         device["nvmlDeviceGetRemappedRows"] = [0, 1, 1, 0]
@@ -98,7 +100,10 @@ def test_an_earlier_boot_does_not_count(mark: str, judged: Judged, healthy: Heal
     findings = judged(healthy(2), (Section(kernlog.KIND, kernlog.PATH, text),))
     assert findings["gpu.xid", "gpu0"].status is Status.PASS
     later = f"{mark}\n{LOAD}\n{xid(79)}\n".encode()
-    assert judged(healthy(2), (Section(kernlog.KIND, kernlog.PATH, later),))["gpu.xid", "gpu0"].status is Status.FAIL
+    assert (
+        judged(healthy(2), (Section(kernlog.KIND, kernlog.PATH, later),))["gpu.xid", "gpu0"].status
+        is Status.FAIL
+    )
 
 
 def test_a_remapped_row_that_is_no_longer_pending_is_healed(judged: Judged, healthy: Healthy) -> None:
@@ -116,13 +121,21 @@ def test_a_failed_remapping_is_not_healed_by_what_it_does_not_show(judged: Judge
 
 def test_rows_that_cannot_be_read_heal_nothing(judged: Judged, healthy: Healthy) -> None:
     data = healthy(2)
-    data["devices"][0]["nvmlDeviceGetRemappedRows"] = {"err": 999, "cls": "NVMLError_Unknown", "msg": "Unknown"}
+    data["devices"][0]["nvmlDeviceGetRemappedRows"] = {
+        "err": 999,
+        "cls": "NVMLError_Unknown",
+        "msg": "Unknown",
+    }
     assert judged(data, (log(xid(48), xid(63)),))["gpu.xid", "gpu0"].status is Status.FAIL
 
 
 @pytest.mark.parametrize(
     ("text", "status"),
-    [("RLW_RXPIPE Nonfatal XC0", Status.WARN), ("NETIR_LINK_EVT Fatal XC0", Status.FAIL), ("no word", Status.FAIL)],
+    [
+        ("RLW_RXPIPE Nonfatal XC0", Status.WARN),
+        ("NETIR_LINK_EVT Fatal XC0", Status.FAIL),
+        ("no word", Status.FAIL),
+    ],
 )
 def test_an_nvlink_error_is_judged_by_its_word_and_without_one_as_fatal(
     text: str, status: Status, judged: Judged, healthy: Healthy
@@ -146,7 +159,9 @@ def test_a_number_that_the_catalogue_lacks_is_said_to_be_so(judged: Judged, heal
     assert "not in the catalogue" in finding.message
 
 
-def test_a_closed_log_is_unknown_and_one_that_the_record_lacks_is_left_out(judged: Judged, healthy: Healthy) -> None:
+def test_a_closed_log_is_unknown_and_one_that_the_record_lacks_is_left_out(
+    judged: Judged, healthy: Healthy
+) -> None:
     closed = Section(kernlog.KIND, kernlog.PATH, None, "Operation not permitted")
     finding = judged(healthy(2), (closed,))["gpu.xid", "host"]
     assert finding.status is Status.UNKNOWN

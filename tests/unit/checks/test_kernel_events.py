@@ -38,7 +38,9 @@ def test_an_xid_is_read_in_every_spelling_of_the_log(head: str) -> None:
     assert event.bdf == Bdf.parse("0000:41:00.0")
 
 
-@pytest.mark.parametrize("address", ["PCI:0000:41:00", "PCI:0000:41:00.0", "0000:41:00", "PCI:00000000:41:00"])
+@pytest.mark.parametrize(
+    "address", ["PCI:0000:41:00", "PCI:0000:41:00.0", "0000:41:00", "PCI:00000000:41:00"]
+)
 def test_every_spelling_of_an_address_is_the_same_gpu(address: str) -> None:
     (event,) = events(f"NVRM: Xid ({address}): 31, pid=7, name=python3, Ch 00000008")
     assert event.bdf == Bdf.parse("0000:41:00.0")
@@ -71,7 +73,9 @@ def test_a_gpu_off_the_bus_is_seen_without_a_number_and_over_three_lines(text: s
 
 def test_what_continues_a_record_of_kmsg_is_no_message() -> None:
     text = "4,9,70,-;nvidia-nvswitch0: SXid (PCI:0000:c3:00.0): 20034, Fatal, Link 30 LTSSM Fault Up\n SUBSYSTEM=pci\n"
-    assert kernlog.read(text).lines == ("nvidia-nvswitch0: SXid (PCI:0000:c3:00.0): 20034, Fatal, Link 30 LTSSM Fault Up",)
+    assert kernlog.read(text).lines == (
+        "nvidia-nvswitch0: SXid (PCI:0000:c3:00.0): 20034, Fatal, Link 30 LTSSM Fault Up",
+    )
 
 
 @pytest.mark.parametrize(
@@ -79,7 +83,7 @@ def test_what_continues_a_record_of_kmsg_is_no_message() -> None:
     [
         "NVRM: gpuClearFbhubPoisonIntrForBug2924523_GA100: FBHUB Interrupt detected. Clearing it.",
         "NVRM: Persistence mode is deprecated and will be removed in a future release.",
-        "mlx5_core 0000:9c:00.0: 252.056 Gb/s available PCIe bandwidth, limited by 32.0 GT/s PCIe x8 link at 0000:97:01.0",
+        "mlx5_core 0000:9c:00.0: 252 Gb/s available PCIe bandwidth, limited by 32.0 GT/s PCIe x8 link at 0000:97:01.0",
         "nvidia: loading out-of-tree module taints kernel.",
         "python3[77]: segfault at 0 ip 0 sp 0 error 4 in libc.so.6[7f00+1000]",
         "NVRM: GPU at PCI:0000:00:06: GPU-11111111-2222-3333-4444-555555555555",
@@ -122,6 +126,10 @@ def test_no_text_makes_the_reader_stumble(text: str) -> None:
     kernel_events.is_kernel_log(text)
 
 
-@given(st.lists(st.sampled_from([*HEADS.values(), XID, "NVRM: ", "\n", "\\n", "(PCI ID: 10de:1)", "0000:41:00.0 "])))
+@given(
+    st.lists(
+        st.sampled_from([*HEADS.values(), XID, "NVRM: ", "\n", "\\n", "(PCI ID: 10de:1)", "0000:41:00.0 "])
+    )
+)
 def test_no_mixture_of_pieces_makes_the_reader_stumble(pieces: list[str]) -> None:
     kernlog.read("".join(pieces))

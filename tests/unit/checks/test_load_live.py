@@ -203,6 +203,15 @@ def test_a_record_replays_to_the_same_findings(tmp_path: Path) -> None:
     assert report["findings"] == seen.report["findings"]
 
 
+def test_a_record_keeps_no_serial_number_and_can_be_judged_at_rest_too(tmp_path: Path) -> None:
+    seen = load(tmp_path, environment(nvml="gpus=1"))
+    kept = seen.record.read_text()
+    assert "1651210000007" not in kept + json.dumps(seen.report)
+    argv = [sys.executable, "-m", "checks", "gpus", "--json", "--replay", str(seen.record)]
+    rest = json.loads(subprocess.run(argv, capture_output=True, text=True, timeout=60).stdout)
+    assert {f["id"] for f in rest["findings"]} >= {"gpu.ecc", "gpu.pcie_width"}
+
+
 def test_the_single_file_loads_gpus_too(tmp_path: Path) -> None:
     single = tmp_path / "provcheck.pyz"
     pack.build(single)
@@ -211,13 +220,21 @@ def test_the_single_file_loads_gpus_too(tmp_path: Path) -> None:
     assert (done.returncode, json.loads(done.stdout)["verdict"]) == (0, "pass"), done.stderr
 
 
+def _mapped(pid: int, library: str) -> bool:
+    try:
+        return library in Path(f"/proc/{pid}/maps").read_text()
+    except OSError:
+        return False
+
+
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_no_child_outlives_an_interrupted_run(tmp_path: Path, how: signal.Signals) -> None:
-    env = environment()
-    argv = load_rig.command("--json", *SMALL[2:], "--seconds", 60)
+    # A child in the middle of a call that never returns, with a deadline that is far off.
+    env = environment("hang:cuMemcpyDtoHAsync_v2,ignore-term")
+    argv = load_rig.command("--json", *SMALL, "--deadline", 100)
     process = subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    wait(lambda: len(marked(env[MARK])) >= 3, "the children did not start", 20)
-    time.sleep(0.3)
+    wait(lambda: any(_mapped(pid, "libcuda.so.1") for pid in marked(env[MARK])), "no child started", 20)
+    time.sleep(1.0)
     os.kill(process.pid, how)
     process.communicate(timeout=20)
     assert_gone(env[MARK])
@@ -228,3 +245,17 @@ def test_eight_gpus_are_loaded_side_by_side(tmp_path: Path) -> None:
     seen = load(tmp_path, environment("gpus=8", "gpus=8"))
     assert seen.code == 0
     assert len(seen.report["facts"]["gpus"]) == 8
+
+
+def test_another_machine_is_loaded_through_ssh(tmp_path: Path) -> None:
+    env = environment(nvml="gpus=1")
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "ssh").write_text(
+        '#!/bin/sh\nwhile [ "$1" != "--" ]; do shift; done; shift 2; exec sh -c "$1"\n'
+    )
+    (folder / "ssh").chmod(0o755)
+    (folder / "python3").symlink_to(sys.executable)
+    seen = load(tmp_path, {**env, "PATH": f"{folder}:{os.environ['PATH']}"}, "--host", "box")
+    assert (seen.code, seen.report["evidence"]) == (0, "live")
+    assert seen.status("load.compute") == "pass"

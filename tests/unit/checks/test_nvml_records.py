@@ -85,6 +85,12 @@ def test_serials_stay_out_of_a_record_unless_asked_for(tmp_path: Path) -> None:
         assert ("GPU-00000000-0000-4000-8000-000000000000" in text) is (args != ("--mask",))
 
 
+def test_masking_without_a_record_is_refused(provcheck: Callable[..., Any]) -> None:
+    for option in ("--mask", "--with-serials"):
+        said = provcheck("gpus", option)
+        assert (said.code, "--record" in said.err) == (2, True)
+
+
 def test_a_serial_is_masked_wherever_it_stands_and_what_is_none_is_left() -> None:
     log = b"NVRM: GPU Board Serial Number: 1654923000001\nNVRM: Xid (PCI:0000:41:00): 79, pid=1234567\n"
     nvml = {
@@ -138,6 +144,16 @@ def test_a_process_is_named_when_it_is_of_this_namespace(
     assert isinstance(seen, tuple)
     assert [(one.pid, one.memory, one.kind) for one in seen] == [(own, 4096, "Compute")]
     assert "another namespace" in Process(1, None, None, "Compute", elsewhere=True).who
+
+
+@pytest.mark.parametrize(("namespace", "home"), [("pid:[4026531836]", True), ("pid:[4026532001]", False)])
+def test_only_the_first_pid_namespace_is_the_one_that_nvml_counts_in(
+    namespace: str, home: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from checks.gpus import nvml_read
+
+    monkeypatch.setattr(Path, "readlink", lambda _: Path(namespace))
+    assert nvml_read._at_home() is home
 
 
 def test_mig_devices_are_enumerated_when_mig_is_on(taken: Callable[[str], Record]) -> None:

@@ -65,6 +65,21 @@ def test_a_crash_among_many_is_looked_for_one_by_one(tmp_path: Path) -> None:
     assert one.children == 3
 
 
+def test_the_hanging_one_of_several_is_the_one_that_hangs_alone(tmp_path: Path) -> None:
+    body = (
+        "head(); read(0, 'handle'); read(1, 'handle')\n"
+        "if not plan: say(begin=[0, 'power']); say(begin=[1, 'remap']); time.sleep(60)\n"
+        "for gpu, name in plan['alone']:\n"
+        "    say(begin=[gpu, name])\n"
+        "    if gpu == 1: time.sleep(60)\n"
+        "    say(done=[gpu, name], data={})\n"
+        "rest(); say(end=True)\n"
+    )
+    dump, one = reading(tmp_path, body)
+    assert (missing(dump, 0, "power"), missing(dump, 1, "remap")) == (None, "Timeout")
+    assert one.children == 3
+
+
 def test_a_gpu_that_hung_twice_is_not_asked_any_more(tmp_path: Path) -> None:
     body = "head(); read(0, gpus['0'][0]) if '0' in gpus else None\nsay(begin=[1, gpus['1'][0]]) if '1' in gpus else "
     body += "(rest(), say(end=True))\ntime.sleep(60)\n"

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
+import signal
+import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
 from tests.doubles.build import library
-from tests.unit.nccl.conftest import Rig, rig_segments
+from tests.unit.nccl.conftest import Rig, probes, rig_segments
 
-SHORT = ("--size", "1M", "--init-deadline", "2", "--size-deadline", "3")
+SHORT = ("--size", "1M", "--init-deadline", "2", "--size-deadline", "2.5")
 
 
 def test_a_healthy_pair_is_green_in_every_part(rig: Rig) -> None:
@@ -149,6 +153,25 @@ def test_shared_memory_that_killed_ranks_leave_is_removed_and_nobody_elses(rig: 
         assert rig_segments(rig.scratch) == []
     finally:
         foreign.unlink()
+
+
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_ranks_that_hang_die_with_their_parent_however_that_ends(rig: Rig, end: signal.Signals) -> None:
+    process = subprocess.Popen(
+        rig.argv("--size", "64K", "--gpus", "0"),
+        env=rig.environment(KPRO_DOUBLE_NCCL="stuck-init,ignore-term"),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    limit = time.monotonic() + 30
+    while not any(b"nccl-rank" in Path(f"/proc/{pid}/cmdline").read_bytes() for pid in probes(rig.scratch)):
+        assert time.monotonic() < limit
+        time.sleep(0.05)
+    time.sleep(0.5)
+    process.send_signal(end)
+    process.wait(timeout=20)
+    for folder in rig.scratch.glob("provcheck-nccl-*"):
+        shutil.rmtree(folder)  # no program can clean up after a SIGKILL of itself
 
 
 def test_a_missing_library_is_said_before_anything_is_tried(rig: Rig) -> None:

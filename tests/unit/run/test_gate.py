@@ -17,6 +17,7 @@ from checks.cli import main
 from provision import operations
 from provision.data import demo
 from provision.host.transport import Completed
+from provision.plan import Item, Plan, Step
 from provision.run import carrying
 from provision.run.errors import ActFailed
 from provision.run.session import Session
@@ -24,6 +25,7 @@ from provision.run.session import Session
 RECORDS = Path(__file__).parents[2] / "replay" / "gpus"
 KERNEL = "NVRM: GPU 0000:01:00.0: RmInitAdapter failed! (0x62:0x25:1792)"
 
+UNIT = SimpleNamespace(unit="kpro-demo.service")
 Answer = Callable[..., Completed]
 
 
@@ -50,8 +52,13 @@ class Stage:
         self.problems: list[Exception] = []
         self.quiet: list[str] = []
         self.asked: list[tuple[str, ...]] = []
+        self.plan = Plan("box")
+        self.restart = Item(Step.SERVICE, "container.restart", "box", "llm", "restart container 100")
         self.session = SimpleNamespace(
             usage=None,
+            phases=("install", "configure", "activate"),
+            changed=[],
+            plan=lambda machine: self.plan,
             say=self.said.append,
             problems=self.problems,
             pending={},
@@ -60,7 +67,7 @@ class Stage:
             ),
             tell_journal=lambda event, **more: self.journal.append({"event": event, **more}),
             wanted=lambda machine: SimpleNamespace(
-                services={"llm": (SimpleNamespace(name="demo", gate=("gate",)),)}
+                services={"llm": (SimpleNamespace(name="demo", gate=("gate",), service=UNIT),)}
             ),
         )
         self.host = SimpleNamespace(
@@ -77,12 +84,12 @@ class Stage:
         monkeypatch.setattr(Session, "of", lambda state: self.session)
         self._patch = monkeypatch
 
-    def ask(self, answer: Completed) -> bool:
+    def ask(self, answer: Completed, *, restarted: bool = False) -> bool:
         """True when the chain goes on."""
         self._patch.setattr(
             "provision.acts.stack.gate", lambda host, command: self.asked.append(command) or answer
         )
-        commands = list(operations.gate._inner())
+        commands = list(operations.gate._inner(restarted=restarted))
         return all(command.function(self.state, self.host) for command in commands)
 
 
@@ -195,3 +202,62 @@ def test_a_guest_without_service_and_gpus_has_no_gate(stage: Stage, provcheck: A
     stage.host.data.guest = SimpleNamespace(name="llm", gpus=())
     assert stage.ask(Completed(1, b"", b"no gate may be asked"))
     assert stage.asked == []
+
+
+RED = Completed(1, b'{"schema": "provcheck/1", "verdict": "fail", "findings": []}', b"")
+GREEN = Completed(0, b'{"schema": "provcheck/1", "verdict": "pass", "findings": []}', b"")
+
+
+@pytest.fixture
+def states(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """What systemctl says about the services of the guest, whose container waits for a restart."""
+    stage.plan = Plan("box", (stage.restart,))
+
+    def say(text: str) -> None:
+        monkeypatch.setattr(
+            "provision.acts.stack.transport.run", lambda *_, **__: Completed(3, text.encode(), b"")
+        )
+
+    return say
+
+
+@pytest.mark.parametrize("state", ["inactive", "failed", "unknown"])
+def test_a_red_gate_waits_for_the_restart_that_may_mend_it_where_nothing_serves(
+    state: str, stage: Stage, states: Callable[[str], None]
+) -> None:
+    states(f"{state}\n")
+    assert stage.ask(RED)
+    assert "asked again" in stage.said[-1]
+    stage.session.changed.append(stage.restart)
+    assert not stage.ask(RED, restarted=True)
+    assert "the gate of demo is red" in "\n".join(stage.said)
+
+
+@pytest.mark.parametrize("state", ["active\n", "activating\n", "deactivating\n", "", "active\ninactive\n"])
+def test_no_container_is_restarted_behind_a_red_gate_under_a_service_that_may_run(
+    state: str, stage: Stage, states: Callable[[str], None]
+) -> None:
+    states(state)
+    assert not stage.ask(RED)
+
+
+def test_a_restart_of_another_guest_mends_nothing_here(stage: Stage, states: Callable[[str], None]) -> None:
+    states("inactive\n")
+    stage.plan = Plan("box", (Item(Step.SERVICE, "container.restart", "box", "other", ""),))
+    assert not stage.ask(RED)
+
+
+def test_a_red_gate_waits_for_no_restart_that_this_run_does_not_make(
+    stage: Stage, states: Callable[[str], None]
+) -> None:
+    states("inactive\n")
+    stage.session.phases = ("install", "configure")
+    assert not stage.ask(RED)
+
+
+def test_the_gate_is_asked_again_after_a_restart_and_only_then(stage: Stage) -> None:
+    assert stage.ask(RED, restarted=True)
+    assert stage.asked == []
+    stage.session.changed.append(stage.restart)
+    assert stage.ask(GREEN, restarted=True)
+    assert len(stage.asked) == 1
