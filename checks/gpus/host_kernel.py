@@ -24,7 +24,7 @@ from checks.data.xids import (
 from checks.gpus.dump import Gap, Gpu
 from checks.gpus.health import address
 from checks.gpus.kernel_events import Event, What
-from checks.gpus.rule import Outcome, Scene, passed, unknown, warned
+from checks.gpus.rule import Outcome, Scene, passed, skipped, unknown, warned
 from checks.model import Status
 
 Judged = Iterator[tuple[str, Outcome]]
@@ -43,6 +43,9 @@ def xid(scene: Scene) -> Judged:
     """Xids of each GPU since its last reset; a GPU that NVML does not list has its PCI address as subject."""
     log = scene.node.kernel
     if not log.there:
+        return
+    if scene.node.gpus == () and not scene.dump.gpus:
+        yield "host", skipped("no GPU is on the bus")
         return
     if log.error is not None:
         text = (

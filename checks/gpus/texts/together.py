@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from checks import record as records
 from checks.bdf import Bdf
 from checks.errors import BadInput
 from checks.gpus import texts
+from checks.gpus.texts import coverage
 from checks.record import SIZE_LIMIT, Record, Section
 
 
@@ -38,16 +40,24 @@ def join(parts: Sequence[Record]) -> Record:
     index."""
     if len(parts) == 1:
         return parts[0]
-    whole = all(part.covers is None for part in parts)
-    covers: frozenset[tuple[str, str]] = frozenset().union(*(part.covers or frozenset() for part in parts))
-    full = any(part.covers is None and part.nvml is not None for part in parts)
+    nvml = _dump([dict(part.nvml) for part in parts if part.nvml is not None])
     return Record(
         host=next((part.host for part in parts if part.host), None),
         taken=next((part.taken for part in parts if part.taken), None),
         sections=_sections(parts),
-        nvml=_dump([dict(part.nvml) for part in parts if part.nvml is not None]),
-        covers=None if whole or full else covers,
+        nvml=nvml,
+        covers=_covers(parts, nvml),
     )
+
+
+def _covers(parts: Sequence[Record], nvml: dict[str, Any] | None) -> frozenset[tuple[str, str]] | None:
+    """Places of GPUs may have changed, so what the texts show of them is told anew."""
+    if any(part.covers is None for part in parts):
+        return None
+    found = (nvml or {}).get("devices")
+    devices = dict(enumerate(found)) if isinstance(found, list) else {}
+    others = {item for part in parts for item in part.covers or () if not re.fullmatch(r"gpu\d+", item[1])}
+    return coverage.of_devices(devices) | others
 
 
 def _sections(parts: Sequence[Record]) -> tuple[Section, ...]:
@@ -84,12 +94,20 @@ def _devices(ours: Any, theirs: Any) -> list[Any] | None:
     found = list(ours)
     places = {bus: at for at, device in enumerate(found) if (bus := _address(device)) is not None}
     for index, device in enumerate(theirs):
-        at = places.get(_address(device), index)  # type: ignore[arg-type]
+        at = _place(device, index, places, len(found))
         while at >= len(found):
             found.append({})
         if isinstance(found[at], dict) and isinstance(device, dict) and "handle" not in found[at]:
             found[at] = {**device, **found[at]}
     return found
+
+
+def _place(device: Any, index: int, places: dict[Bdf, int], end: int) -> int:
+    """Where a GPU goes: to its address; without one, or to a place whose address is not known, by its index."""
+    bus = _address(device)
+    if bus in places:
+        return places[bus]
+    return end if bus is not None and index in places.values() else index
 
 
 def _address(device: Any) -> Bdf | None:

@@ -223,3 +223,11 @@ def test_peermem_complains_once_however_often_it_says_so(judged: Judged, healthy
     finding = judged(healthy(2), (log(*[line] * 7),))["driver.peermem", "host"]
     assert (finding.status, finding.value) == (Status.WARN, 7)
     assert ("driver.peermem", "host") not in judged(healthy(2), (log(LOAD),))
+
+
+def test_without_a_gpu_on_the_bus_nobody_s_errors_are_missed(judged: Judged) -> None:
+    closed = Section(kernlog.KIND, kernlog.PATH, None, "Operation not permitted")
+    missing = {"nvmlInit": {"err": 12, "cls": "NVMLError_LibraryNotFound", "msg": "not found"}}
+    empty = Section("dir", node.PCI, b"")
+    assert judged(missing, (empty, closed))["gpu.xid", "host"].status is Status.SKIP
+    assert judged(missing, (closed,))["gpu.xid", "host"].status is Status.UNKNOWN

@@ -162,3 +162,30 @@ def test_the_order_of_texts_does_not_change_what_is_found() -> None:
     ]
     first, second = ({(f.id, f.subject, f.status) for f in found} for found in reports)
     assert first == second
+
+
+def at(bus: str, width: int) -> dict[str, object]:
+    return {"nvmlDeviceGetPciInfo": {"busId": bus}, "nvmlDeviceGetCurrPcieLinkWidth": width}
+
+
+def test_a_gpu_is_the_same_in_two_texts_by_its_address_and_not_by_its_place() -> None:
+    """lspci lists a card that NVML does not, so places differ."""
+    one = {"nvmlInit": None, "devices": [{"nvmlDeviceGetPciInfo": {"busId": "02:00.0"}, "temp": 40}]}
+    bus = {"nvmlInit": None, "devices": [at("01:00.0", 4), at("02:00.0", 16)]}
+    whole = together.join([Record(nvml=one), Record(nvml=bus)])
+    assert whole.nvml is not None
+    assert whole.nvml["devices"] == [{**at("02:00.0", 16), "temp": 40}, at("01:00.0", 4)]
+
+
+def test_what_two_texts_show_is_told_of_the_place_where_the_gpu_went() -> None:
+    query = b"GPU 00000000:02:00.0\n    Compute Mode : Default\n    PCI\n        Bus Id : 00000000:02:00.0\n"
+    bus = "".join(
+        f"### /sys/bus/pci/devices/0000:0{n}:00.0\nvendor: 0x10de\nclass: 0x030000\ncurrent_link_width: {width}\n"
+        "max_link_width: 16\n"
+        for n, width in ((1, 4), (2, 16))
+    )
+    parts = [texts.read(query, "query"), texts.read(bus.encode(), "bus")]
+    found = command.judge_record(together.join(parts), None, replayed=True, name="both").findings
+    widths = {f.subject: f.status.value for f in found if f.id == "gpu.pcie_width"}
+    assert widths["gpu0"] == "pass"
+    assert widths["gpu1"] != "pass"
