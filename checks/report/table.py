@@ -50,10 +50,10 @@ def render(report: Report, look: Look) -> str:
     lines += _silences(report.findings)
     unseen = brief(sorted({clean(f.id) for f in report.findings if needs_root(f)}))
     if unseen:
-        lines += [
-            "",
-            *_wrap(f"not seen without root: {unseen}; run it as root to have these judged", 0, look),
-        ]
+        said = f"not seen without root: {unseen}; run it as root to have these judged"
+        if look.root:
+            said = f"not seen though run as root: {unseen}; a container has fewer rights than its host: look there"
+        lines += ["", *_wrap(said, 0, look)]
     return "\n".join(lines) + "\n"
 
 

@@ -102,6 +102,8 @@ def test_what_could_not_be_seen_without_root_is_said_in_one_line() -> None:
     assert text.splitlines()[-1] == (
         "not seen without root: gpu.xid, pcie.acs; run it as root to have these judged"
     )
+    assert "run it as root to" not in render(node(*blind), "table", root=True), "it was"
+    assert "not seen though run as root: gpu.xid, pcie.acs" in render(node(*blind), "table", root=True)
     assert "without root" not in render(node(bad(status=UNKNOWN)), "table")
     assert "without root" not in render(node(bad(fix="as root: reboot")), "table"), "a failure was seen"
 
