@@ -21,7 +21,9 @@ FORMATS = {
 @dataclass(frozen=True)
 class Look:
     """How it is to look: ``strict`` counts warn as fail, ``color`` is for a terminal, ``verbose`` spells out what
-    is green, ``width`` is in columns, ``root`` says that it was run as root. Forms for programs heed ``strict`` alone."""
+    is green, ``width`` is in columns, ``root`` says that it was run as root.
+    Of the forms for programs all heed ``strict`` and nagios ``verbose``.
+    """
 
     strict: bool = False
     color: bool = False
