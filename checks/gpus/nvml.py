@@ -26,6 +26,7 @@ from typing import Any
 from checks.errors import BadInput
 from checks.gpus import nvml_read as read
 from checks.gpus.getters import HANDLE, P2P, SECTIONS, SYSTEM, keys
+from checks.gpus.quiet import keep_quiet
 
 _PR_SET_PDEATHSIG = 1
 _SAYING = threading.Lock()
@@ -36,6 +37,7 @@ def main(args: list[str]) -> int:
     """Prints the lines; always 0, a failing NVML is an answer too. Raises BadInput for a plan that is none."""
     plan = _plan(args)
     _end_with_parent()
+    keep_quiet()
     _keep_stdout_clean()
     threading.Thread(target=_start_library, daemon=True).start()
     nvml = _binding()

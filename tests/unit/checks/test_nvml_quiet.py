@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -91,3 +93,14 @@ def test_no_function_that_changes_a_setting_is_named_by_what_reads_nvml() -> Non
         r"nvml(Device|System)Get|nvmlInit(WithFlags)?$|nvmlDeviceValidateInforom$|nvmlDevice$|nvmlReturn$"
     )
     assert [name for name in sorted(named) if not allowed.match(name)] == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make device nodes")
+def test_nvidia_s_library_makes_no_device_node_behind_the_check(tmp_path: Path) -> None:
+    node = tmp_path / "nvidia-uvm"
+    env = environment(f"gpus=1,node={node}")
+    subprocess.run(nvml_rig.command(), env=env, stdout=subprocess.DEVNULL, timeout=60, check=False)
+    assert not node.exists()
+    bare = "import ctypes; ctypes.CDLL('libnvidia-ml.so.1').nvmlInitWithFlags(0)"
+    subprocess.run([sys.executable, "-c", bare], env=env, timeout=60, check=True)
+    assert node.is_char_device(), "the double makes it where nobody keeps it from doing so"
