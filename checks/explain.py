@@ -7,7 +7,7 @@ import json
 import click
 from click.shell_completion import CompletionItem
 
-from checks import pages, symptoms
+from checks import pages
 from checks.data.catalogue import CATALOGUE, Entry
 from checks.data.thresholds import THRESHOLDS
 from checks.errors import BadInput
@@ -46,6 +46,8 @@ def explain(
     if [as_list, markdown is not None, identity is not None, symptom is not None].count(True) != 1:
         raise BadInput("give one finding id like gpu.row_remap, or --list for all of them")
     if symptom is not None:
+        from checks import symptoms
+
         return symptoms.answer(symptom, as_json=as_json)
     if markdown is not None:
         if as_json:

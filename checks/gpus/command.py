@@ -16,7 +16,6 @@ from checks.gpus import collect, dump, early, host_seat, judge, mask, node
 from checks.gpus.dump import Gap
 from checks.gpus.health import address
 from checks.gpus.rule import COMPUTE_MODES, Plan, Scene
-from checks.gpus.texts import coverage, together
 from checks.model import Finding, Report, Status
 from checks.record import Record
 from checks.report.options import Presentation, finish, report_options
@@ -116,7 +115,7 @@ def gpus(
     _check_other(options["pid"], options["unit"], replay, how.host)
     ask = _asked(**options)
     try:
-        record = together.load(replay) if replay else _observe(how.host, options["deadline"])
+        record = _saved(replay) if replay else _observe(how.host, options["deadline"])
     except Unreachable as error:
         finding = Finding(
             "node.reachable", Status.UNKNOWN, "host", str(error), cause=error.cause, fix=error.fix
@@ -190,6 +189,13 @@ def _with_environment(record: Record, pid: int | None, unit: str | None) -> Reco
     return replace(record, sections=(*kept, host_seat.of_process(pid)))
 
 
+def _saved(paths: tuple[Path, ...]) -> Record:
+    """The readers of texts are imported for a replay only: a live look has no time for them."""
+    from checks.gpus.texts import together
+
+    return together.load(paths)
+
+
 def _observe(host: str | None, deadline: float) -> Record:
     if host is None:
         return collect.collect(deadline, reading=early.take(deadline))
@@ -222,6 +228,8 @@ def judge_record(
     }
     findings = judge.left_out(judge.judge(scene), ask.leave_out)
     if record.covers is not None:
+        from checks.gpus.texts import coverage
+
         findings = coverage.kept(findings, record.covers)
         if not findings:
             raise BadInput(

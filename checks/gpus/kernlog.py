@@ -20,6 +20,7 @@ from checks.record import Section
 
 KIND, PATH = "log", "kernel"
 LINES_KEPT, EVENTS_KEPT = 500, 100
+_LINES_READ, _LINE = 4000, 1000  # of a record that somebody else made
 _READ_ALL, _SIZE = 3, 10  # syslog(2)
 _BUFFER_LIMIT = 16 << 20
 _OURS = re.compile(
@@ -151,7 +152,7 @@ def parse(section: Section | None) -> KernelLog:
 def read(text: str) -> KernelLog:
     """The kernel log as dmesg or journalctl prints it, or as records of /dev/kmsg; with or without times. A message
     that the driver broke over several lines is one again."""
-    whole = _by_time(kernel_events.split(text))
+    whole = _by_time([line[:_LINE] for line in kernel_events.split(text)[-_LINES_READ:]])
     lines = tuple(_joined(kernel_events.bare(line).rstrip() for line in whole))
     return KernelLog(lines, events=tuple(kernel_events.events(lines)))
 
@@ -165,6 +166,7 @@ def _by_time(lines: Sequence[str]) -> list[str]:
             whole
             and timed
             and not kernel_events.timed(line)
+            and len(whole[-1]) < _LINE
             and _goes_on(whole[-1], line)
             and line.lstrip().startswith("NVRM: ")
         ):

@@ -22,6 +22,10 @@ from checks.record import SIZE_LIMIT, Record
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
+LINE_LIMIT = 2000
+"""Characters of a line that are read; no form has longer ones."""
+
+
 class Form(NamedTuple):
     name: str
     recognises: Callable[[str], bool]
@@ -43,7 +47,8 @@ FORMS = (
 
 def read(raw: bytes, name: str) -> Record:
     """A saved text as a record; ``name`` is what errors call it. Raises BadInput for a text of no known form."""
-    text = _ESCAPES.sub("", _plain(raw, name).decode(errors="replace").replace("\0", ""))
+    whole = _ESCAPES.sub("", _plain(raw, name).decode(errors="replace").replace("\0", ""))
+    text = "\n".join(line[:LINE_LIMIT] for line in whole.splitlines())
     if not text.strip():
         if "nvlink" in PurePath(name).name.lower():
             return _record(smi_lists.nothing())

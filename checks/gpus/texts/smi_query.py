@@ -9,6 +9,8 @@ from checks.gpus.texts.evidence import Evidence, gap, number
 from checks.gpus.texts.smi_rows import assemble
 
 Path = tuple[str, ...]
+DEPTH = 8
+"""Headings above a value; nvidia-smi has four."""
 Outline = dict[Path, str]
 
 _GPU = re.compile(r"^GPU ([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])\s*$")
@@ -17,7 +19,7 @@ _UNREACHED = re.compile(
     r"GPU requires reset)",
     re.IGNORECASE,
 )
-_PAIR = re.compile(r"^(\s*)(\S(?:[^:]|:(?! ))*?)\s*:(?: (.*))?$")
+_COLON = re.compile(r":(?= |$)")
 _HEADINGS = re.compile(
     r"^\s*(?:Fabric|Retired Pages|Remapped Rows|ECC (?:Mode|Errors)|Clocks (?:Event|Throttle) Reasons|PCI|MIG Mode|"
     r"FB Memory Usage|BAR1 Memory Usage|Temperature|(?:GPU )?Power Readings|GPU Link Info|Max Clocks)\s*$|"
@@ -68,13 +70,11 @@ def outline(lines: list[str]) -> Outline:
         indent = len(line) - len(line.lstrip())
         while stack and stack[-1][0] >= indent:
             stack.pop()
-        pair = _PAIR.match(line.expandtabs().rstrip())
-        above = tuple(name for _, name in stack)
+        pair = _COLON.search(line)
+        key = (line if pair is None else line[: pair.start()]).strip()
         if pair is not None:
-            found.setdefault((*above, pair[2].strip()), (pair[3] or "").strip())
-            stack.append((indent, pair[2].strip()))
-        else:
-            stack.append((indent, line.strip()))
+            found.setdefault((*(name for _, name in stack[-DEPTH:]), key), line[pair.end() :].strip())
+        stack.append((indent, key))
         if len(found) > 20000:
             break
     return found

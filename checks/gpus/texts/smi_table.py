@@ -16,7 +16,7 @@ _SECOND = re.compile(
     r"^\|\s*(\S+)\s+(\d+C|ERR!|N/A)\s+\S+\s+(\d+W|ERR!|N/A)\s*/\s*(\d+W|ERR!|N/A)\s*\|\s*(?:(\d+)MiB\s*/\s*(\d+)MiB"
     r"|[^|]*)\|\s*(\d+%|ERR!|N/A)\s+(\S+)"
 )
-_MIB = 1 << 20
+_MIB, WIDTH = 1 << 20, 200
 _MODES = {"Default": 0, "Prohibited": 2, "E.": 3, "Exclusive_Process": 3}
 
 
@@ -29,6 +29,8 @@ def read(text: str) -> Evidence:
     devices: dict[int, dict[str, Any]] = {}
     current: dict[str, Any] | None = None
     for line in text.splitlines():
+        if len(line) > WIDTH:
+            continue
         if found := _FIRST.match(line):
             current = devices[int(found[1])] = _first(found)
         elif current is not None and (found := _SECOND.match(line)) is not None:
