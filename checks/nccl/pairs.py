@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import secrets
+import selectors
+import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from checks import child
 
+OUTPUT_LIMIT = 1 << 20
 SIZES = (64 << 10, 64 << 20)
 """Bytes: small enough for one packet's path, and large enough to need the whole path."""
 
@@ -27,50 +32,90 @@ def rounds(gpus: Sequence[int]) -> list[list[tuple[int, int]]]:
 
 
 def copy_all(gpus: Sequence[int], deadline: float, environment: Mapping[str, str]) -> list[dict[str, Any]]:
-    """What became of each ordered pair: see ``way``. ``deadline`` is for one direction, its contexts included."""
-    told: list[dict[str, Any]] = []
+    """What became of each ordered pair: see ``told``. ``deadline`` is for one direction, its contexts included.
+
+    A pair's child does both directions; the one that it did not come to, because the other hung, gets a child of its
+    own afterwards.
+    """
+    done: list[dict[str, Any]] = []
     for together in rounds(gpus):
-        with ThreadPoolExecutor(len(together)) as pool:
-            for ways in pool.map(lambda pair: _pair(pair[0], pair[1], deadline, environment), together):
-                told += ways
-    return sorted(told, key=lambda way: (way["src"], way["dst"]))
+        left = [[(a, b), (b, a)] for a, b in together]
+        while left:
+            asked = [Asked(ways, deadline * len(ways)) for ways in left]
+            _run(asked, environment)
+            ended = [(one.ways, told(one, deadline)) for one in asked]
+            done += [way for _, ways in ended for way in ways]
+            left = [ways[len(came) :] for ways, came in ended if len(came) < len(ways)]
+    return sorted(done, key=lambda way: (way["src"], way["dst"]))
 
 
-def _pair(a: int, b: int, deadline: float, environment: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Both directions by one child; the second again by a child of its own if the first took it away."""
-    ways = [(a, b), (b, a)]
-    told = []
-    while ways:
-        done = _ask(ways, deadline * len(ways), environment)
-        told += done
-        ways = ways[len(done) :]
-    return told
+@dataclass
+class Asked:
+    """One child and what it said so far; ``code`` None while it runs, or when it was killed at its deadline."""
+
+    ways: list[tuple[int, int]]
+    seconds: float
+    out: bytes = b""
+    err: bytes = b""
+    code: int | None = None
+    hung: bool = False
 
 
-def _ask(
-    ways: list[tuple[int, int]], deadline: float, environment: Mapping[str, str]
-) -> list[dict[str, Any]]:
-    asked = {"ways": ways, "sizes": SIZES, "seed": secrets.randbits(32)}
-    ended = child.run(
-        child.self_command("_probe", "nccl-peer"),
-        deadline,
-        (json.dumps(asked) + "\n").encode(),
-        env=environment,
-    )
-    lines = [_line(raw) for raw in ended.stdout.splitlines()]
+def _run(asked: list[Asked], environment: Mapping[str, str]) -> None:
+    """Runs the children side by side, each to its end or its deadline; an interrupt takes them all along."""
+    children: list[tuple[Asked, Any, float]] = []
+    selector = selectors.DefaultSelector()
+    try:
+        for one in asked:
+            process = child.start(child.self_command("_probe", "nccl-peer"), environment)
+            children.append((one, process, time.monotonic() + one.seconds))
+            line = {"ways": one.ways, "sizes": SIZES, "seed": secrets.randbits(32)}
+            with suppress(OSError):
+                os.write(process.stdin.fileno(), (json.dumps(line) + "\n").encode())  # type: ignore[union-attr]
+            selector.register(process.stdout, selectors.EVENT_READ, (one, "out"))  # type: ignore[arg-type]
+            selector.register(process.stderr, selectors.EVENT_READ, (one, "err"))  # type: ignore[arg-type]
+        while selector.get_map():
+            now = time.monotonic()
+            for one, process, end in children:
+                if now >= end and not one.hung:
+                    one.hung = process.poll() is None
+                    for stream in (process.stdout, process.stderr):
+                        with suppress(KeyError):
+                            selector.unregister(stream)
+            ends = [end - now for _, _, end in children if end > now]
+            for key, _ in selector.select(max(0.01, min(ends, default=0.01))):
+                one, name = key.data
+                if data := os.read(key.fd, 1 << 16):
+                    setattr(one, name, (getattr(one, name) + data)[-OUTPUT_LIMIT:])
+                else:
+                    selector.unregister(key.fileobj)
+        for one, process, end in children:
+            while not one.hung and process.poll() is None and time.monotonic() < end:
+                time.sleep(0.005)  # its pipes are closed: it is ending
+    finally:
+        for one, process, _ in children:
+            one.code = None if one.hung else process.poll()
+            child.abandon(process)
+        selector.close()
+
+
+def told(asked: Asked, deadline: float) -> list[dict[str, Any]]:
+    """``src``, ``dst``, ``direct`` (peer access), ``copies``; with ``error``, ``hung``, ``after_s`` for the one that
+    broke off, and nothing of those behind it."""
+    lines = [_line(raw) for raw in asked.out.splitlines()]
     error = next((str(line["error"]) for line in lines if "error" in line), None)
-    if error is None and not ended.timed_out and ended.code != 0:
-        error = f"the probe ended with {ended.code}: {ended.stderr[-200:]}"
-    told = []
-    for src, dst in ways:
+    if error is None and not asked.hung and asked.code != 0:
+        error = f"the probe ended with {asked.code}: {asked.err.decode(errors='replace').strip()[-200:]}"
+    found: list[dict[str, Any]] = []
+    for src, dst in asked.ways:
         copies = [line for line in lines if line.get("copy") == [src, dst]]
         direct = next((line["direct"] for line in lines if line.get("phase") == f"{src}-{dst}"), None)
         way: dict[str, Any] = {"src": src, "dst": dst, "direct": direct, "copies": copies}
-        told.append(way)
+        found.append(way)
         if len(copies) < len(SIZES):
-            way |= {"error": error, "hung": ended.timed_out, "after_s": deadline if ended.timed_out else None}
+            way |= {"error": error, "hung": asked.hung, "after_s": deadline if asked.hung else None}
             break
-    return told
+    return found
 
 
 def _line(raw: bytes) -> dict[str, Any]:

@@ -86,14 +86,26 @@ class Board:
             return self._changed.wait_for(ready, seconds)
 
 
+def _listen(host: str, port: int, backlog: int) -> socket.socket:
+    """On all addresses, or on a loopback address that is named as such.
+
+    Debian has a host's own name as 127.0.1.1 in /etc/hosts: listening there would leave the other nodes outside.
+    """
+    if host == "localhost" or host.startswith("127.") or host == "::1":
+        family = socket.AF_INET6 if host == "::1" else socket.AF_INET
+        return socket.create_server((host, port), family=family, backlog=backlog)
+    both = socket.has_dualstack_ipv6()
+    family = socket.AF_INET6 if both else socket.AF_INET
+    return socket.create_server(("", port), family=family, backlog=backlog, dualstack_ipv6=both)
+
+
 class Server:
     """Node 0's side; serves until ``close``. Raises OSError when the port cannot be had."""
 
     def __init__(self, host: str, port: int, token: bytes, nodes: int, join_s: float, id_s: float) -> None:
         self.board = Board(nodes)
         self._token, self._join_s, self._id_s = token, join_s, id_s
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        self._socket = socket.create_server((host, port), family=family, backlog=nodes + 8)
+        self._socket = _listen(host, port, nodes + 8)
         self._started = time.monotonic()
         threading.Thread(target=self._accept, daemon=True).start()
 
