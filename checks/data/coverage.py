@@ -73,7 +73,11 @@ COVERAGE = (
         ("node.shm", "node.memlock", "node.device_nodes", "node.cgroup"),
     ),
     Row("peermem and GPUDirect RDMA", "where InfiniBand is", ("driver.peermem",)),
-    Row("Compute under load", "clocks and results against a reference", ("load.compute", "load.clocks")),
+    Row(
+        "Compute under load",
+        "clocks and results against a reference",
+        ("load.compute", "load.tensor", "load.clocks"),
+    ),
     Row("Bandwidth of the GPU's memory", "under load", ("load.memory_bandwidth",)),
     Row("Copy rates to and from the host", "both ways, as a ratio of the link", ("load.h2d", "load.d2h")),
     Row(
@@ -85,7 +89,7 @@ COVERAGE = (
     Row(
         "Hangs and time limits",
         "every probe has a deadline, and a hang is a finding",
-        ("driver.responds", "nccl.hang", "load.start"),
+        ("driver.responds", "nccl.hang", "nccl.workaround", "nccl.crash", "node.nccl_crash", "load.start"),
     ),
     Row("The one that is slower than the rest", "by rank", ("nccl.slow_rank",)),
     Row(

@@ -21,12 +21,15 @@ FORMATS = {
 @dataclass(frozen=True)
 class Look:
     """How it is to look: ``strict`` counts warn as fail, ``color`` is for a terminal, ``verbose`` spells out what
-    is green, ``width`` is in columns. Forms for programs heed ``strict`` alone."""
+    is green, ``width`` is in columns, ``root`` says that it was run as root.
+    Of the forms for programs all heed ``strict`` and nagios ``verbose``.
+    """
 
     strict: bool = False
     color: bool = False
     verbose: bool = False
     width: int = 110
+    root: bool = False
 
 
 class Renderer(Protocol):
@@ -43,7 +46,8 @@ def render(
     color: bool = False,
     verbose: bool = False,
     width: int = 110,
+    root: bool = False,
 ) -> str:
     """The report as text in one of FORMATS, with a line end at its end."""
     renderer: Renderer = importlib.import_module(FORMATS[form])
-    return renderer.render(report, Look(strict, color, verbose, width))
+    return renderer.render(report, Look(strict, color, verbose, width, root))

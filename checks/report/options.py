@@ -122,6 +122,7 @@ def finish(report: Report, how: Presentation) -> int:
         color=how.output is None and wants_color(sys.stdout.isatty(), os.environ),
         verbose=how.verbose,
         width=shutil.get_terminal_size((110, 24)).columns if how.output is None else 110,
+        root=os.geteuid() == 0 and how.host is None and report.evidence == "live",
     )
     if how.output is not None:
         write_whole(how.output, text.encode())

@@ -23,6 +23,7 @@ _STYLE = {
 }
 _GREEN = (Status.PASS, Status.SKIP)
 _STATUS_COLUMN = 9
+_FEW = 4
 _PASSIVE = "gpus"
 """Its values are states, by the hundred; those of the other commands are what one measured for."""
 
@@ -30,23 +31,29 @@ _PASSIVE = "gpus"
 def render(report: Report, look: Look) -> str:
     lines = [_headline(report, look)]
     grouped = _by_subject(report.findings)
+    many = {} if look.verbose else _many(report)
     quiet: dict[str, list[Finding]] = {}
     seen: dict[tuple[str, str | None, str | None], str] = {}
     for subject, findings in grouped.items():
-        shown = [finding for finding in findings if look.verbose or _said(finding, report)]
+        shown = [
+            finding
+            for finding in findings
+            if look.verbose or (_said(finding, report) and not (_measured(finding) and finding.id in many))
+        ]
         quiet[subject] = [finding for finding in findings if finding not in shown]
         if shown:
             lines += ["", _paint(subject, "1", look)]
         for names, finding in _merged(shown):
             lines += _finding(names, finding, look, seen)
+    lines += ["", *_ranges(many, look)] if many else []
     lines += ["", *_condensed(quiet, look)] if any(quiet.values()) else []
     lines += _silences(report.findings)
     unseen = brief(sorted({clean(f.id) for f in report.findings if needs_root(f)}))
     if unseen:
-        lines += [
-            "",
-            *_wrap(f"not seen without root: {unseen}; run it as root to have these judged", 0, look),
-        ]
+        said = f"not seen without root: {unseen}; run it as root to have these judged"
+        if look.root:
+            said = f"not seen though run as root: {unseen}; a container has fewer rights than its host: look there"
+        lines += ["", *_wrap(said, 0, look)]
     return "\n".join(lines) + "\n"
 
 
@@ -63,8 +70,33 @@ def _headline(report: Report, look: Look) -> str:
 def _said(finding: Finding, report: Report) -> bool:
     if finding.status not in _GREEN:
         return True
-    measured = isinstance(finding.value, (int, float)) and not isinstance(finding.value, bool)
-    return finding.status is Status.PASS and measured and (finding.command or report.command) != _PASSIVE
+    return _measured(finding) and (finding.command or report.command) != _PASSIVE
+
+
+def _measured(finding: Finding) -> bool:
+    number = isinstance(finding.value, (int, float)) and not isinstance(finding.value, bool)
+    return finding.status is Status.PASS and number
+
+
+def _many(report: Report) -> dict[str, list[Finding]]:
+    """Good measurements of more subjects than one wants to read: by id, the least first."""
+    by: dict[str, list[Finding]] = {}
+    for finding in report.findings:
+        if _measured(finding) and _said(finding, report):
+            by.setdefault(finding.id, []).append(finding)
+    return {name: sorted(each, key=lambda f: f.value) for name, each in by.items() if len(each) > _FEW}
+
+
+def _ranges(many: dict[str, list[Finding]], look: Look) -> Iterator[str]:
+    for name, findings in many.items():
+        least, most = findings[0], findings[-1]
+        unit = f" {clean(most.unit)}" if most.unit else ""
+        said = f"{least.value:g}{unit} each"
+        if least.value != most.value:
+            said = f"{least.value:g} to {most.value:g}{unit}, the least at {clean(least.subject)}"
+        first, *rest = _wrap(f"{clean(name)}  {len(findings)} pass: {said}", 2 + _STATUS_COLUMN, look)
+        yield f"  {_paint('pass'.ljust(_STATUS_COLUMN), _STYLE[Status.PASS], look)}{first.lstrip()}"
+        yield from rest
 
 
 def _by_subject(findings: Iterable[Finding]) -> dict[str, list[Finding]]:

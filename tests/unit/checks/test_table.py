@@ -76,6 +76,23 @@ def test_measured_values_are_printed_also_when_they_are_good() -> None:
     assert "55.4 GB/s" not in render(Report("all", (replace(rate, command="gpus"),)), "table")
 
 
+def test_measurements_of_many_pairs_are_a_line_with_the_least() -> None:
+    rates = [
+        Finding("nccl.peer_copy", PASS, f"pair {a}-{b}", "whole", value=390.0 + a, unit="GB/s")
+        for a in range(8)
+        for b in range(8)
+        if a != b
+    ]
+    text = render(Report("nccl", tuple(rates)), "table")
+    assert "nccl.peer_copy  56 pass: 390 to 397 GB/s, the least at pair 0-1" in text
+    assert len(text.splitlines()) < 8
+    assert render(Report("nccl", tuple(rates)), "table", verbose=True).count("whole") == 56
+    slow = replace(rates[0], status=FAIL, message="wrong data", value=1.0)
+    text = render(Report("nccl", (slow, *rates[1:])), "table")
+    assert "wrong data" in text
+    assert "55 pass: 390 to 397" in text
+
+
 def test_what_could_not_be_seen_without_root_is_said_in_one_line() -> None:
     blind = [
         bad("host", UNKNOWN, id="gpu.xid", message="the kernel log: Operation not permitted"),
@@ -85,6 +102,8 @@ def test_what_could_not_be_seen_without_root_is_said_in_one_line() -> None:
     assert text.splitlines()[-1] == (
         "not seen without root: gpu.xid, pcie.acs; run it as root to have these judged"
     )
+    assert "run it as root to" not in render(node(*blind), "table", root=True), "it was"
+    assert "not seen though run as root: gpu.xid, pcie.acs" in render(node(*blind), "table", root=True)
     assert "without root" not in render(node(bad(status=UNKNOWN)), "table")
     assert "without root" not in render(node(bad(fix="as root: reboot")), "table"), "a failure was seen"
 
@@ -105,7 +124,9 @@ def test_markup_in_a_message_stays_text() -> None:
 def test_without_colour_there_is_no_escape_and_with_it_no_other_difference() -> None:
     import re
 
-    plain, colored = render(node(bad()), "table"), render(node(bad()), "table", color=True)
+    rates = tuple(Finding("load.h2d", PASS, f"gpu{n}", "m", value=n, command="load") for n in range(8))
+    report = node(bad(), *rates)
+    plain, colored = render(report, "table", width=50), render(report, "table", width=50, color=True)
     assert "\x1b" not in plain
     assert "\x1b[1;31m" in colored
     assert re.sub(r"\x1b\[[0-9;]*m", "", colored) == plain
