@@ -43,6 +43,11 @@ class Device:
     mode: str
     usable: bool | None = None
 
+    @property
+    def for_all(self) -> bool:
+        """The mode alone lets everybody read and write."""
+        return self.mode.endswith(("6", "7"))
+
 
 @dataclass(frozen=True)
 class Seat:

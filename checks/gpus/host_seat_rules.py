@@ -57,6 +57,16 @@ def device_nodes(scene: Scene) -> Judged:
         yield "host", _missing(scene, missing)
     elif refused:
         modes = ", ".join(f"{name} ({seat.devices[name].mode})" for name in refused)
+        if all(seat.devices[name].for_all for name in refused):
+            yield (
+                "host",
+                failed(
+                    f"the nodes let everybody in, and this process may not use /dev/{modes}",
+                    cause="a device cgroup: the container was not given these numbers",
+                    fix="see node.cgroup: allow them for the container, then restart it",
+                ),
+            )
+            return
         fix = "run as a user or in a group that may use them, or set NVreg_DeviceFileMode=0666"
         yield "host", failed(f"this user may not read and write /dev/{modes}", fix=fix)
     else:

@@ -74,6 +74,7 @@ def verdict(judged: Judged, healthy: Healthy) -> Callable[..., Finding | None]:
         ((changed("nvidia1 195 1", "nvidia1 195 7"), MAJORS), Status.FAIL, "minor 7"),
         ((changed("nvidia1 195 1", "nvidia1 234 1"), MAJORS), Status.FAIL, "major 234"),
         ((changed("0666 rw", "0660 no"), MAJORS), Status.FAIL, "may not read"),
+        ((changed("0666 rw", "0666 no"), MAJORS), Status.FAIL, "the nodes let everybody in"),
         ((changed("nvidia-uvm 509", "nvidia-uvm 508"),), Status.PASS, "5 device"),
     ],
 )
