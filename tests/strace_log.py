@@ -15,7 +15,9 @@ CALLS += (
 )
 CALLS += ",setxattr,init_module,finit_module,delete_module,reboot,bpf"
 CHANGING = re.compile(r"O_WRONLY|O_RDWR|O_CREAT|O_TRUNC|O_APPEND")
-HARMLESS = re.compile(r'"/dev/(null|tty|nvidia\d+|nvidiactl|nvidia-caps/[a-z0-9-]+)"')
+HARMLESS = re.compile(
+    r'"/dev/(null|tty|nvidia\d+|nvidiactl|nvidia-uvm|nvidia-caps/[a-z0-9-]+)"|"/proc/self/task/\d+/comm"'
+)
 """Opened for writing and not written to: NVIDIA's library asks its driver through its nodes."""
 
 

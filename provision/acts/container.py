@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shlex
 
 from pyinfra.api.host import Host
@@ -61,6 +62,16 @@ while :; do
 done
 """
 
+# A container that somebody started since would be taken for one that runs with what is written now: its mark is missing,
+# or is that of this very configuration. It goes first, so that a run that is cut leaves a restart due.
+MARK_DUE = """
+set -u
+mkdir -p {marks} || exit 1
+mark={marks}/{id}
+[ -e "$mark" ] && [ "$(cat "$mark")" != {digest} ] || echo configured >"$mark"
+"""
+
+_MARKS = "/run/kpro/guests"
 _START_PCT = "pct start {id} 9>&-"
 
 _STOP_LXC = "lxc-stop -n {id} -t {seconds} 9>&-"
@@ -94,6 +105,9 @@ def configure(host: Host, container: Container, say: Voice) -> None:
     _decided(container)
     path, data = f"{container.folder}/config", container.config.encode()
     keeping.before_file(host, say.run, path, data)
+    guest = container.guest
+    due = MARK_DUE.format(marks=_MARKS, id=shlex.quote(guest.id), digest=hashlib.sha256(data).hexdigest())
+    shell.run(host, due, f"noting that container {guest.id} has to restart")
     shell.put(host, path, data, mode="644")
 
 
