@@ -62,8 +62,8 @@ while :; do
 done
 """
 
-# A container that somebody started since would be taken for one that runs with what is written now: its mark is missing,
-# or is that of this very configuration. It goes first, so that a run that is cut leaves a restart due.
+# A container that somebody started since would be taken for one that runs with what is written now: its mark is
+# missing, or is that of this very configuration. It goes first, so that a run that is cut leaves a restart due.
 MARK_DUE = """
 set -u
 mkdir -p {marks} || exit 1
