@@ -1,6 +1,12 @@
 """``python -m checks`` and the entry of the single-file provcheck."""
 
-from checks.cli import main
+import sys
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    if isinstance(archive := getattr(globals().get("__loader__"), "archive", None), str):
+        from checks import zipped
+
+        zipped.install(archive)
+    from checks.cli import main
+
+    sys.exit(main())
