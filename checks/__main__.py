@@ -1,7 +1,5 @@
 """``python -m checks`` and the entry of the single-file provcheck."""
 
-import sys
-
 if __name__ == "__main__":
     if isinstance(archive := getattr(globals().get("__loader__"), "archive", None), str):
         from checks import zipped
@@ -9,4 +7,4 @@ if __name__ == "__main__":
         zipped.install(archive)
     from checks.cli import main
 
-    sys.exit(main())
+    raise SystemExit(main())
