@@ -135,7 +135,7 @@ class Gpu:
         if entry is None:
             return NOT_READ
         if entry.get("ret") != 0:
-            return Gap(entry.get("ret"), "field not readable")
+            return Gap(entry.get("ret"), "field not readable").unnumbered
         # valueType 1 is an unsigned int, 3 an unsigned long long (nvml.h, nvmlValueType_t)
         value = entry.get("ui") if entry.get("type") == 1 else entry.get("ull")
         return value if isinstance(value, int) else NOT_READ
@@ -159,7 +159,8 @@ class Gpu:
         if isinstance(links, Gap):
             return links
         value = links.get(str(number), {}).get(key)
-        return _gap(value) or value
+        gap = _gap(value)
+        return value if gap is None else gap.unnumbered
 
     @property
     def name(self) -> str:

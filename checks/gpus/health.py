@@ -17,6 +17,16 @@ _RECOVERY = {
 }
 """NVML_FI_DEV_GET_GPU_RECOVERY_ACTION, from nvml.h; 0 is none."""
 
+_ACTIONS = {
+    1: "GPU reset",
+    2: "node reboot",
+    3: "drain peer-to-peer",
+    4: "drain and reset",
+    5: "IMEX domain",
+    6: "bus reset",
+    7: "system reboot",
+}
+
 
 RESET_REQUIRED = 16
 
@@ -83,7 +93,7 @@ def recovery(gpu: Gpu, scene: Scene) -> Outcome:
     action = gpu.by_field("GET_GPU_RECOVERY_ACTION")
     if isinstance(action, int) and action != 0:
         return failed(
-            f"the driver asks for recovery action {action}",
+            f"the driver asks for recovery: {_ACTIONS.get(action, 'unknown')} (action {action})",
             value=action,
             limit=0,
             fix=_RECOVERY.get(action, "look this action up in the driver's nvml.h"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from checks.gpus.dump import Gap, Gpu, Violation
 from checks.gpus.growth import before
+from checks.gpus.modes import of_slices
 from checks.gpus.rule import Outcome, Scene, failed, first_error, passed, unread, warned
 
 IDLE, APPLICATION, SW_POWER_CAP, HW_SLOWDOWN = 0x1, 0x2, 0x4, 0x8
@@ -100,7 +101,8 @@ def throttle(gpu: Gpu, scene: Scene) -> Outcome:
     lost = _time_lost(gpu, scene)
     if lost is not None:
         return lost
-    error = first_error(*map(gpu.number, _REASONS), gpu.struct("nvmlDeviceGetUtilizationRates"))
+    rates = gpu.struct("nvmlDeviceGetUtilizationRates")
+    error = first_error(*map(gpu.number, _REASONS), None if of_slices(gpu, rates) else rates)
     if error is not None:
         return unread("one of the readings of what holds the clocks", error)
     return passed("idle" if held & IDLE else "clocks not held down", value=f"{held:#x}")

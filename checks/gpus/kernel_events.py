@@ -27,16 +27,21 @@ _HEADS = (
     re.compile(r"^\[(?:[A-Z][a-z]{2} *\d+ \d\d:\d\d| *\+\d+\.\d+)\]\s?"),  # dmesg -H
     re.compile(r"^[\w.-]{1,64} kernel: "),  # journalctl -o short-monotonic, its time already gone
 )
+_FOREIGN_HEAD = re.compile(r"^.{1,200}?(?=NVRM: |nvidia-nvswitch\d*: SXid \()")
+"""What else stands before the driver's own words: months and days of another language, a host's or a collector's
+name, the marks of a quotation."""
 _WRITTEN_BREAK = re.compile(r"\\(?:n|x0a)\s*(?=NVRM: )")
-_ADDRESS = r"(?:PCI:)?([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-7])?)"
-_XID = re.compile(rf"NVRM: Xid \({_ADDRESS}[^)]*\): (\d{{1,5}})\b,?\s*(.*)", re.IGNORECASE)
-_SXID = re.compile(rf"nvidia-nvswitch\d*: SXid \({_ADDRESS}[^)]*\): (\d{{1,5}})\b,?\s*(.*)", re.IGNORECASE)
+_ADDRESS = r"(?:PCI:)?((?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-7])?)"
+_PLACE = rf"(?:{_ADDRESS}[^)]*|[^)]*)"  # one that is not understood hides no error
+_XID = re.compile(rf"NVRM: Xid \({_PLACE}\):\s*(\d{{1,5}})\b,?\s*(.*)", re.IGNORECASE)
+_SXID = re.compile(rf"nvidia-nvswitch\d*: SXid \({_PLACE}\):\s*(\d{{1,5}})\b,?\s*(.*)", re.IGNORECASE)
 _FALLEN = re.compile(
     r"NVRM:.*\b([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-7])?)\b.*fallen off the bus", re.I
 )
 _SWITCH = re.compile(
     rf"detected NVSwitch (non-fatal|fatal) error (\d{{1,5}}) .*?pci bus id {_ADDRESS}(.*)", re.IGNORECASE
 )
+_RECOVERED = re.compile(r"recovery action changed from .* to \S+ \(None\)", re.IGNORECASE)
 _PROCESS = re.compile(r"name=([^,]+?)(?:,|$)")
 _NONFATAL, _FATAL = re.compile(r"\bnon-?fatal\b", re.I), re.compile(r"\bfatal\b", re.I)
 _BOOT = re.compile(r"^Linux version \d|^-- (?:Reboot|Boot [0-9a-f]+) --$")
@@ -66,7 +71,8 @@ class What(Enum):
 
 @dataclass(frozen=True)
 class Event:
-    """``fatal``: what the text says, None when it does not. ``process`` None: not said."""
+    """``fatal``: what the text says, None when it does not. ``process`` None: not said. ``bdf`` None: not told, or not
+    understood."""
 
     what: What
     line: str
@@ -74,6 +80,11 @@ class Event:
     number: int | None = None
     process: str | None = None
     fatal: bool | None = None
+
+    @property
+    def recovered(self) -> bool:
+        """Xid 154 that says that no recovery is asked for any more."""
+        return _RECOVERED.search(self.line) is not None
 
 
 def split(text: str) -> list[str]:
@@ -104,7 +115,7 @@ def bare(line: str) -> str:
                 break
         else:
             break
-    return line
+    return _FOREIGN_HEAD.sub("", line, count=1)
 
 
 def is_kernel_log(text: str) -> bool:
@@ -153,8 +164,11 @@ def _fatal(text: str) -> bool | None:
     return True if _FATAL.search(text) else None
 
 
-def _bdf(text: str) -> Bdf | None:
+def _bdf(text: str | None) -> Bdf | None:
+    """Without a domain it is in the first."""
+    if text is None:
+        return None
     try:
-        return Bdf.parse(text)
+        return Bdf.parse(text if text.count(":") == 2 else f"0000:{text}")
     except ValueError:
         return None

@@ -17,6 +17,7 @@ _WORDS = (
     (re.compile(r"\[?Insufficient Permissions\]?", re.I), 4),
     (re.compile(r"\[?GPU is lost\.?\]?", re.I), 15),
     (re.compile(r"\[?(?:GPU )?requires reset\]?", re.I), 16),
+    (re.compile(r"\[?(?:The )?requested functionality has been deprecated\]?", re.I), 26),
     (re.compile(r"\[?GPU access blocked by the operating system\]?", re.I), 17),
     (re.compile(r"\[?(?:Unknown Error|ERR!?)\]?", re.I), 999),
 )
