@@ -12,8 +12,9 @@ class Board(NamedTuple):
     ``links`` is how many NVLinks must be active where the GPU is one of several (None: a bridge is optional or
     there is no NVLink), ``fabric`` whether an NVSwitch fabric must be up, ``ecc`` whether ECC must be on.
     ``cluster``: the fabric spans machines, so a completed one has a cluster UUID. ``runs_at_max``: its default
-    application clock is its greatest, so that a lower one was set by somebody (an A100 boosts above its own, and
-    where the driver tells the default itself, that counts). ``nvlink``: NVLink version. ``bandwidth``: of its memory, GB/s (1e9). ``generation`` and ``lanes``: the board's PCIe. ``watts``: default
+    application clock is its greatest, so that a lower one was set by somebody (an A100 boosts above its own; where
+    the driver tells the default, that counts). ``nvlink``: NVLink version. ``bandwidth``: of its memory, GB/s (1e9).
+    ``generation`` and ``lanes``: the board's PCIe. ``watts``: default
     power limit. None wherever no datasheet was at hand.
     """
 

@@ -68,6 +68,8 @@ def loaded(scene: Scene) -> Outcome:
         return passed("the kernel module is loaded", value=_text(scene.dump.driver))
     if node.module is not None:
         return passed(f"the kernel module {node.module} is loaded", value=node.module)
+    if init.code == MISMATCH:
+        return passed("the kernel module is loaded, of another version than the library: see driver.library")
     if init.code != DRIVER_NOT_LOADED and not node.module_absent:
         return unknown(f"NVML could not be started ({init}) and the kernel module was not looked at")
     cause = f"GPUs on the bus: {node.held_by()}" if node.gpus else None
@@ -89,7 +91,13 @@ def library(scene: Scene) -> Outcome:
             )
         if nvml == driver or nvml.endswith(f".{driver}"):
             return passed(f"library and kernel module are both {driver}", value=driver)
-        return warned(f"the kernel module is {driver} and the library {nvml}", value=nvml, limit=driver)
+        return warned(
+            f"the kernel module is {driver} and the library {nvml}",
+            value=nvml,
+            limit=driver,
+            cause="packages were upgraded under the loaded module, or a container brings a library of its own",
+            fix="reboot or reload the modules, hold the packages; a container needs the version of its host",
+        )
     if init.code == MISMATCH:
         return _mismatch(scene)
     cause, fix = _ADVICE.get(init.code, (None, "run 'nvidia-smi' by hand and read its error"))

@@ -116,7 +116,7 @@ def pcie_replay(gpu: Gpu, scene: Scene) -> Outcome | None:
     if more:
         verdict = failed if more > MANY_REPLAYS else warned
         return verdict(
-            f"{more} PCIe packets sent again since the earlier record",
+            f"PCIe packets sent again since the earlier record: {more}",
             value=more,
             limit=MANY_REPLAYS,
             cause="bits go wrong on the way between slot and board",

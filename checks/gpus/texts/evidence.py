@@ -27,7 +27,8 @@ _WORDS = (
 @dataclass(frozen=True)
 class Evidence:
     """``devices`` by NVML index, keys as in a dump. ``whole``: the text lists all GPUs, so their number is known.
-    ``extra``: findings beyond those of the devices that this text can carry, as (id, subject)."""
+    ``init``: the error with which NVML did not start. ``extra``: findings beyond those of the devices that this text
+    can carry, as (id, subject)."""
 
     sections: tuple[Section, ...] = ()
     devices: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
@@ -35,6 +36,7 @@ class Evidence:
     count: int | None = None
     p2p: tuple[Mapping[str, Any], ...] | None = None
     extra: frozenset[tuple[str, str]] = frozenset()
+    init: Mapping[str, Any] | None = None
 
 
 def gap(text: str) -> dict[str, Any] | None:

@@ -81,6 +81,9 @@ def _dump(dumps: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
         if whole.get("nvmlInit") is not None and dump.get("nvmlInit") is None and dump.get("devices"):
             whole = {**dump, "nvmlInit": None}
             continue
+        if dump.get("nvmlInit") is not None and not whole.get("devices"):
+            whole = {**whole, **dump}
+            continue
         devices = _devices(whole.get("devices"), dump.get("devices"))
         whole = {**dump, **whole}
         if devices is not None:
