@@ -24,6 +24,9 @@ _NO_LIBRARY = (
 )
 
 
+_SAY = "say --expect N; when GPUs should be here: lspci -d 10de: shows those on the bus, dmesg why the driver left them"
+
+
 def responds(scene: Scene) -> Outcome:
     """Did NVML answer in time? A hang is Xid 119, a dead GSP or a GPU in reset; a new try hangs as well."""
     init = scene.dump.init
@@ -199,9 +202,7 @@ def count(scene: Scene) -> Outcome:
             f"{seen}{of} GPUs: more than expected", value=seen, limit=expect, fix="correct the inventory"
         )
     if expect is None and seen == 0:
-        return unknown(
-            "NVML lists no GPU, and nobody said how many there should be", value=0, fix="say --expect N"
-        )
+        return unknown("NVML lists no GPU, and nobody said how many there should be", value=0, fix=_SAY)
     lost = [gpu.subject for gpu in scene.dump.gpus if gpu.lost() is not None]
     but = f", and NVML counts {', '.join(lost)} although lost: see gpu.lost" if lost else ""
     return passed(f"{seen}{of} GPUs{but}", value=seen, limit=expect)
@@ -221,6 +222,10 @@ def _count_without_nvml(scene: Scene) -> Outcome:
             limit=expect,
             cause=f"on the bus: {scene.node.held_by()}" if gpus else "no NVIDIA GPU is on the PCI bus",
             fix="check that the boards are seated and powered, and that firmware and hypervisor show them",
+        )
+    if gap == NOT_READ and gpus == ():
+        return unknown(
+            "no NVIDIA GPU is on the PCI bus, and nobody said how many there should be", value=0, fix=_SAY
         )
     cause = f"on the bus: {scene.node.held_by()}" if gpus else None
     return unknown(

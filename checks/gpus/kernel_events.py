@@ -36,14 +36,17 @@ _PLACE = rf"(?:{_ADDRESS}[^)]*|[^)]*)"  # one that is not understood hides no er
 _XID = re.compile(rf"NVRM: Xid \({_PLACE}\):\s*(\d{{1,5}})\b,?\s*(.*)", re.IGNORECASE)
 _SXID = re.compile(rf"nvidia-nvswitch\d*: SXid \({_PLACE}\):\s*(\d{{1,5}})\b,?\s*(.*)", re.IGNORECASE)
 _FALLEN = re.compile(
-    r"NVRM:.*\b([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-7])?)\b.*fallen off the bus", re.I
+    r"NVRM:(?:.*\b([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-7])?)\b)?.*fallen off the bus", re.I
 )
 _SWITCH = re.compile(
     rf"detected NVSwitch (non-fatal|fatal) error (\d{{1,5}}) .*?pci bus id {_ADDRESS}(.*)", re.IGNORECASE
 )
 _RECOVERED = re.compile(r"recovery action changed from .* to \S+ \(None\)", re.IGNORECASE)
 _PROCESS = re.compile(r"name=([^,]+?)(?:,|$)")
-_NONFATAL, _FATAL = re.compile(r"\bnon-?fatal\b", re.I), re.compile(r"\bfatal\b", re.I)
+_NONFATAL = re.compile(r"\bnon-?fatal\b|\bSeverity 0\b", re.I)
+_FATAL = re.compile(r"\bfatal\b|\bSeverity [1-9]", re.I)
+_REST = re.compile(r"Data \{|Severity \d+ Engine instance")
+"""Second and third line of an SXid: its severity again as a number, and its registers."""
 _BOOT = re.compile(r"^Linux version \d|^-- (?:Reboot|Boot [0-9a-f]+) --$")
 _LOAD = re.compile(r"NVRM: loading NVIDIA UNIX")
 _RESET = re.compile(
@@ -53,7 +56,8 @@ _NCCL = re.compile(r"segfault at .* in libnccl\.so|traps: .* in libnccl\.so")
 _PEERMEM = re.compile(r"nvidia-peermem .*invalid context", re.IGNORECASE)
 _PROBE = re.compile(r"NVRM: The NVIDIA probe routine failed")
 _SPEAKS = re.compile(
-    r"^(?:NVRM|nvidia(?:-nvswitch\d*|-nvlink|-uvm|-modeset)?): |^nvidia-peermem |^nvidia [0-9a-f:.]+: "
+    r"^(?:NVRM|nvidia(?:-nvswitch\d*|-nvlink|-uvm|-modeset)?): |^nvidia-peermem "
+    r"|^\w+ [0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]: "
 )
 
 
@@ -121,17 +125,26 @@ def bare(line: str) -> str:
 def is_kernel_log(text: str) -> bool:
     """Does a line speak in the driver's name, or do most lines bear the kernel's times?"""
     found = split(text)
-    if any(_SPEAKS.match(bare(line)) for line in found):
+    if any(_SPEAKS.match(bare(line)) for line in found) or any(events(map(bare, found))):
         return True
     return bool(found) and 2 * sum(map(timed, found)) > len(found)
 
 
 def events(messages: Iterable[str]) -> Iterator[Event]:
     """The events of messages as ``kernlog.read`` gives them, in order."""
+    last: Event | None = None
     for line in messages:
         event = _event(line)
-        if event is not None:
-            yield event
+        if event is None or (last is not None and _goes_on(last, event)):
+            continue
+        last = event
+        yield event
+
+
+def _goes_on(last: Event, event: Event) -> bool:
+    """Whether it is the second or third line of the SXid before it."""
+    same = (last.what, last.bdf, last.number) == (What.SXID, event.bdf, event.number)
+    return same and event.what is What.SXID and _REST.search(event.line) is not None
 
 
 def _event(line: str) -> Event | None:
