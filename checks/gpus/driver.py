@@ -76,6 +76,10 @@ def loaded(scene: Scene) -> Outcome:
     if init.code != DRIVER_NOT_LOADED and not node.module_absent:
         return unknown(f"NVML could not be started ({init}) and the kernel module was not looked at")
     cause = f"GPUs on the bus: {node.held_by()}" if node.gpus else None
+    if node.gpus == ():
+        cause = (
+            "no NVIDIA GPU is on the PCI bus: none is seated and powered, or none was passed to this machine"
+        )
     fix = "load it (modprobe nvidia) and read 'dmesg | grep -i nvrm' when that fails"
     if any(gpu.driver == "vfio-pci" for gpu in node.gpus or ()):
         fix = "release the GPUs from vfio-pci, install the driver for this kernel, load it (modprobe nvidia)"

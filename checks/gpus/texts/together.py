@@ -28,7 +28,8 @@ def _one(path: Path) -> Record:
         raise BadInput(f"cannot read {path}: {error.strerror}") from None
     if len(raw) > SIZE_LIMIT:
         raise BadInput(
-            f"{path} is larger than {SIZE_LIMIT >> 20} MiB: no evidence of one machine is that large"
+            f"{path} is larger than {SIZE_LIMIT >> 20} MiB: no evidence of one machine is that large; of a log, "
+            f"give the end (tail -c {SIZE_LIMIT >> 20}M)"
         )
     if raw.lstrip().startswith(b"{"):
         return records.parse(raw, str(path))

@@ -166,3 +166,73 @@ def test_a_recovery_that_is_asked_for_is_told_in_words(action: int, word: str) -
     finding = judged(data)["gpu.recovery", "gpu0"]
     assert finding.status is Status.FAIL
     assert word in finding.message
+
+
+@pytest.mark.parametrize("code", [4, 17, 28, 999])
+def test_a_gpu_that_nvml_does_not_open_comes_with_a_next_step(code: int) -> None:
+    data = machine(2)
+    data["devices"][1] = {"handle": {"err": code, "msg": "no"}}
+    finding = judged(data)["gpu.lost", "gpu1"]
+    assert finding.status is Status.UNKNOWN
+    assert finding.cause
+    assert finding.fix
+
+
+def test_a_gpu_that_is_not_in_the_evidence_is_no_reason_to_reboot() -> None:
+    data = machine(2)
+    del data["devices"][1]
+    finding = judged(data)["gpu.lost", "gpu1"]
+    assert (finding.status, finding.fix) == (Status.UNKNOWN, None)
+
+
+def test_dead_firmware_is_named_where_telemetry_ends_in_unknown_errors() -> None:
+    data = machine(2)
+    keys = ("temp", "nvmlDeviceGetPowerUsage", "nvmlDeviceGetMemoryInfo")
+    data["devices"][1].update(dict.fromkeys(keys, OTHER))
+    finding = judged(data)["gpu.lost", "gpu1"]
+    assert finding.status is Status.UNKNOWN
+    assert "GSP" in (finding.cause or "")
+    assert finding.fix
+
+
+LIMITS = "nvmlDeviceGetPowerManagementLimit", "nvmlDeviceGetEnforcedPowerLimit"
+
+
+@pytest.mark.parametrize(
+    ("name", "watts", "verdict"),
+    [("NVIDIA H200", 400, "warn"), ("NVIDIA H200", 700, "pass"), ("A board of tomorrow", 400, "unknown")],
+)
+def test_a_default_power_of_zero_is_no_default(name: str, watts: int, verdict: str) -> None:
+    data = machine(1)
+    data["devices"][0].update(dict.fromkeys(LIMITS, watts * 1000))
+    data["devices"][0].update(nvmlDeviceGetName=name, nvmlDeviceGetPowerManagementDefaultLimit=0)
+    assert judged(data)["gpu.power_limit", "gpu0"].status.value == verdict
+
+
+def test_the_one_gpu_in_another_clique_is_told_and_not_its_siblings() -> None:
+    data = machine(4)
+    data["devices"][2]["fabricV"] = {**data["devices"][2]["fabricV"], "cliqueId": 7}
+    assert bad(judged(data)) == {("fabric.state", "gpu2"): "warn"}
+    data["devices"][3]["fabricV"] = {**data["devices"][3]["fabricV"], "cliqueId": 7}
+    assert len(bad(judged(data))) == 4, "without a majority all are told"
+
+
+@pytest.mark.parametrize(("status", "word"), [(23, "insufficient resources"), (10, "timeout"), (77, "77")])
+def test_the_status_of_a_fabric_is_told_in_words(status: int, word: str) -> None:
+    data = machine(2)
+    data["devices"][0]["fabricV"] = {**data["devices"][0]["fabricV"], "status": status}
+    finding = judged(data)["fabric.state", "gpu0"]
+    assert (finding.status, word in finding.message) == (Status.FAIL, True)
+
+
+def test_a_fabric_that_is_not_told_where_it_must_be_has_a_next_step() -> None:
+    data = machine(2)
+    for device in data["devices"]:
+        device["fabricV"] = {**device["fabricV"], "state": 0}
+    finding = judged(data)["fabric.state", "gpu0"]
+    assert (finding.status, bool(finding.fix)) == (Status.UNKNOWN, True)
+
+
+def test_library_and_module_of_two_versions_come_with_a_next_step() -> None:
+    finding = judged({**machine(1), "nvmlSystemGetNVMLVersion": "12.535.129.03"})["driver.library", "host"]
+    assert (finding.status, bool(finding.fix)) == (Status.WARN, True)
