@@ -10,6 +10,7 @@ from checks.gpus.rule import Plan
 from checks.model import Status
 from tests.unit.checks.gpu_full import (
     NOT_SUPPORTED,
+    OTHER,
     Dump,
     bad,
     board,

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from checks.errors import BadInput
 from checks.gpus import texts
 from checks.gpus.command import judge_record
 from checks.gpus.texts import together
@@ -140,3 +141,25 @@ def test_the_counters_of_nvlink_are_judged_and_its_states_are_left_out(recoverie
     every = found(LINKS.format(recoveries))
     assert every["nvlink.errors", "gpu0"].status.value == verdict
     assert not {("nvlink.state", "gpu0"), ("nvlink.symmetry", "gpu0")} & set(every)
+
+
+def saved(folder: Path, *parts: str) -> list[Path]:
+    for number, part in enumerate(parts):
+        (folder / str(number)).write_text(part)
+    return [folder / str(number) for number in range(len(parts))]
+
+
+@pytest.mark.parametrize("turn", [1, -1])
+@pytest.mark.parametrize(
+    "parts",
+    [
+        ('{"nvmlInit": null, "devices": []}', '{"nvmlInit": null, "devices": []}'),
+        ('{"nvmlInit": null, "devices": [{}]}', '{"nvmlInit": {"err": 12, "msg": "x"}}'),
+        (TABLE, "Failed to initialize NVML: Unknown Error\n"),
+    ],
+)
+def test_files_that_contradict_each_other_are_refused_in_any_order(
+    tmp_path: Path, parts: tuple[str, str], turn: int
+) -> None:
+    with pytest.raises(BadInput, match="one by one"):
+        together.load(saved(tmp_path, *parts[::turn]))
