@@ -169,6 +169,16 @@ def test_a_recovery_that_is_asked_for_is_told_in_words(action: int, word: str) -
     assert word in finding.message
 
 
+@pytest.mark.parametrize("text", ["b:580.159.04\0\0\0\0", "580.159.04\0", " 580.159.04 ", "580.159.04"])
+def test_what_pads_a_text_is_no_part_of_it(text: str) -> None:
+    data = machine(2)
+    data["nvmlSystemGetDriverVersion"] = "580.159.04\0\0"
+    for device in data["devices"]:
+        device["nvmlDeviceGetGspFirmwareVersion"] = text
+        device["nvmlDeviceGetName"] += "\0"
+    assert bad(judged(data)) == {}
+
+
 @pytest.mark.parametrize("code", [4, 17, 28, 999])
 def test_a_gpu_that_nvml_does_not_open_comes_with_a_next_step(code: int) -> None:
     data = machine(2)
