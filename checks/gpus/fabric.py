@@ -10,6 +10,7 @@ from typing import Any
 from checks.data.boards import Board, board_of
 from checks.gpus.dump import Gap, Gpu
 from checks.gpus.growth import before
+from checks.gpus.nvlink import active
 from checks.gpus.rule import Outcome, Scene, failed, passed, skipped, unknown, unread, warned
 
 NOT_SUPPORTED, NOT_STARTED, IN_PROGRESS, COMPLETED = 0, 1, 2, 3
@@ -22,7 +23,7 @@ def fabric(gpu: Gpu, scene: Scene) -> Outcome:
     """State, status and health of the NVSwitch fabric. Links that are up prove nothing: only state 3 does, and
     what a GPU says of status, health or cluster in any other state is left over from before."""
     board, info = board_of(gpu.name), gpu.struct("fabricV")
-    must = board is not None and board.fabric and len(scene.dump.gpus) > 1
+    must = board is not None and board.fabric and len(scene.dump.gpus) > 1 and not _joined_directly(gpu)
     if isinstance(info, Gap):
         return _untold(info, must)
     state, status = info.get("state"), info.get("status")
@@ -51,6 +52,17 @@ def fabric(gpu: Gpu, scene: Scene) -> Outcome:
             fix=_FIX,
         )
     return _cluster(gpu, scene, board, info) or _health(info)
+
+
+GPU_AT_END = 0
+"""NVML_NVLINK_DEVICE_TYPE_GPU"""
+
+
+def _joined_directly(gpu: Gpu) -> bool:
+    """Whether every link that is up ends at another GPU, as on baseboards of four: there is no switch, hence no
+    fabric."""
+    ends = [gpu.link(number, "remote_type") for number in active(gpu)]
+    return bool(ends) and all(end == GPU_AT_END for end in ends)
 
 
 _STATUS = {

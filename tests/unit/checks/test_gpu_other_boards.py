@@ -247,3 +247,15 @@ def test_a_fabric_that_is_not_told_where_it_must_be_has_a_next_step() -> None:
 def test_library_and_module_of_two_versions_come_with_a_next_step() -> None:
     finding = judged({**machine(1), "nvmlSystemGetNVMLVersion": "12.535.129.03"})["driver.library", "host"]
     assert (finding.status, bool(finding.fix)) == (Status.WARN, True)
+
+
+@pytest.mark.parametrize(("end", "verdict"), [(0, None), (2, "unknown"), (NOT_SUPPORTED, "unknown")])
+@pytest.mark.parametrize("count", [2, 4])
+def test_a_baseboard_that_joins_its_gpus_directly_needs_no_fabric(
+    count: int, end: Any, verdict: str | None
+) -> None:
+    data = machine(count)
+    for device in data["devices"]:
+        device["fabricV"] = {**device["fabricV"], "state": 0}
+        device["nvlink"] = {str(number): link(remote_type=end) for number in range(18)}
+    assert bad(judged(data)).get(("fabric.state", "gpu1")) == verdict
