@@ -157,6 +157,8 @@ def status_of(event: Event) -> Status:
 def _mended(active: Sequence[Event], gpu: Gpu) -> bool:
     numbers = {event.number for event in active}
     rows = gpu.numbers("nvmlDeviceGetRemappedRows")
+    if gpu.by_field("GET_GPU_RECOVERY_ACTION") == 0:
+        numbers.discard(154)  # it only says that the action changed, and none is asked for now
     if 63 not in numbers or not numbers <= ABOUT_MEMORY or isinstance(rows, Gap):
         return False
     return rows[2] == 0 and rows[3] == 0
