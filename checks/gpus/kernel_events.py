@@ -17,16 +17,20 @@ _DATE = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"
 _HEADS = (
     re.compile(r"^\d{1,4},\d+,\d+,[^;]{0,8}[^;]*;"),  # /dev/kmsg: prefix,sequence,microseconds,flags;text
     re.compile(r"^<\d+>"),
-    re.compile(rf"^[a-z0-9]+\s*:[a-z]+\s*:\s*(?:{_DATE}\s*|\[[^\]]*\]\s*)?"),  # dmesg -x, --time-format
     re.compile(
-        rf"^(?:[A-Z][a-z]{{2}} +\d+ \d\d:\d\d:\d\d(?:\.\d+)?|{_DATE}) \S+ kernel: ?"
+        rf"^(?:kern|user|mail|daemon|auth|authpriv|syslog|cron|local\d)\s*:[a-z]+\s*:\s*(?:{_DATE}\s*|\[[^\]]*\]\s*)?"
+    ),  # dmesg -x, --time-format
+    re.compile(
+        rf"^(?:\S{{1,12}} +\d+\.? \d\d:\d\d:\d\d(?:\.\d+)?|{_DATE}) \S+ kernel: ?"
     ),  # journalctl, syslog
     re.compile(rf"^{_DATE} "),
     re.compile(r"^\[[ 0-9]*\.\d+\](?:\s*\[[ TC]*\d+\])?\s?"),  # seconds since boot, perhaps the caller
-    re.compile(r"^\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ 0-9]\d \d\d:\d\d:\d\d \d{4}\]\s?"),  # dmesg -T
+    re.compile(r"^\[\S{1,12} \S{1,12} [ 0-9]\d \d\d:\d\d:\d\d \d{4}\]\s?"),  # dmesg -T, in any language
     re.compile(r"^\[(?:[A-Z][a-z]{2} *\d+ \d\d:\d\d| *\+\d+\.\d+)\]\s?"),  # dmesg -H
     re.compile(r"^[\w.-]{1,64} kernel: "),  # journalctl -o short-monotonic, its time already gone
 )
+_ANYBODYS = re.compile(rf"^{_DATE} (?!\S+ kernel: )")
+"""A date alone heads the lines of every program's log; of dmesg --time-format iso it is known by what the lines say."""
 _FOREIGN_HEAD = re.compile(r"^.{1,200}?(?=NVRM: |nvidia-nvswitch\d*: SXid \()")
 """What else stands before the driver's own words: months and days of another language, a host's or a collector's
 name, the marks of a quotation."""
@@ -127,7 +131,7 @@ def is_kernel_log(text: str) -> bool:
     found = split(text)
     if any(_SPEAKS.match(bare(line)) for line in found) or any(events(map(bare, found))):
         return True
-    return bool(found) and 2 * sum(map(timed, found)) > len(found)
+    return bool(found) and 2 * sum(timed(line) and not _ANYBODYS.match(line) for line in found) > len(found)
 
 
 def events(messages: Iterable[str]) -> Iterator[Event]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from checks.bdf import Bdf
+from checks.errors import BadInput
 from checks.gpus import kernlog, texts
 from checks.gpus.command import judge_record
 from checks.model import Finding
@@ -169,3 +170,22 @@ def test_a_bus_without_a_gpu_is_told_as_that() -> None:
         "gpu.count"
     ]
     assert (finding.status.value, finding.value) == ("unknown", 0)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "2026-11-30 12:00:00,123 INFO worker.py: NCCL WARN something failed",
+        "2026-11-30T12:00:00Z starting the engine",
+        "engine:started:8000",
+    ],
+)
+def test_the_log_of_another_program_is_no_green_kernel_log(line: str) -> None:
+    with pytest.raises(BadInput):
+        texts.read(f"{line}\n{line}\n".encode(), "engine.log")
+    assert told(f"2026-11-30T12:00:00,285060+00:00 {XID}\n").status.value == "fail"
+
+
+@pytest.mark.parametrize("head", ["déc. 01 12:00:00 host kernel: ", "[Mo Nov 30 12:00:00 2026] ", "[  1.5] "])
+def test_a_kernel_log_without_a_word_of_the_driver_is_one_in_any_language(head: str) -> None:
+    assert told(f"{head}usb 1-1: new device\n{head}EXT4-fs: mounted\n").status.value == "pass"
