@@ -9,6 +9,7 @@ from checks.data.cuda_errors import MEANINGS
 from checks.gpus.rule import Outcome, failed, passed, skipped, unknown, warned
 from checks.load import busy, rules_bus, rules_core, rules_health
 from checks.load.evidence import Measured, Run, tree
+from checks.load.turn import TAKEN
 from checks.model import Finding
 
 
@@ -71,8 +72,13 @@ def _busy(measured: Measured, index: int) -> Outcome:
             f"NVML gives no access to this GPU: {tree(device, 'handle').get('msg')}",
             fix="see 'provcheck gpus'",
         )
+    if index in measured.taken:
+        return unknown(f"not loaded: {TAKEN}", fix="wait until it ends: the two would measure each other")
     held = busy.holders(device)
     shown = "; ".join(held[:4]) + (f" and {len(held) - 4} more" if len(held) > 4 else "")
+    cramped = busy.too_little(device)
+    if held and measured.forced and cramped and index not in measured.runs:
+        return unknown(f"in use, not loaded even by force: {cramped}; {shown}", fix="stop the user first")
     if held and measured.forced:
         return warned(
             f"in use, loaded all the same: {shown}", cause="rates and times are shared with its user"

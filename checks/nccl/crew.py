@@ -11,11 +11,11 @@ import selectors
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from checks import child
 from checks.nccl import segments
+from checks.nccl.environment import of_child
 
 LINE_LIMIT = 1 << 20
 LOG_LIMIT = 1 << 20
@@ -49,7 +49,8 @@ class Member:
     rank: int
     gpu: int
     process: Any
-    log: Path
+    log: int
+    """A file without a name, in memory: nothing is left wherever this program ends, and no folder is needed."""
     phase: str = "start"
     since: float = 0.0
     told: list[dict[str, Any]] = field(default_factory=list)
@@ -77,10 +78,11 @@ class Order:
     sizes: Sequence[int]
     seed: int
     environment: Mapping[str, str]
-    folder: Path
     nranks: int
     first: int = 0
     deadlines: Deadlines = field(default_factory=Deadlines)
+    shared: bool = False
+    """Whether somebody else is on these GPUs: then less of their memory is taken."""
 
 
 def run(order: Order, exchange: Callable[[str | None], str] | None = None) -> dict[str, Any]:
@@ -95,10 +97,13 @@ def run(order: Order, exchange: Callable[[str | None], str] | None = None) -> di
         crew.start()
         crew.watch()
     finally:
+        # Also after an interrupt: nobody else would ever remove it.
         crew.end()
-    now = time.monotonic()
-    ranks = [member.as_dict(now) for member in crew.members]
-    return {"ranks": ranks, "removed": segments.sweep(before, crew.held), "nranks": order.nranks}
+        removed = segments.sweep(before, crew.held)
+        now = time.monotonic()
+        ranks = [member.as_dict(now) for member in crew.members]
+        crew.close()
+    return {"ranks": ranks, "removed": removed, "nranks": order.nranks}
 
 
 class _Crew:
@@ -108,13 +113,15 @@ class _Crew:
         self.held: set[str] = set()
         self.selector = selectors.DefaultSelector()
         self.killed_at: float | None = None
+        self.logs: list[int] = []
 
     def start(self) -> None:
         for offset, gpu in enumerate(self.order.gpus):
             rank = self.order.first + offset
-            log = self.order.folder / f"rank{rank}.log"
-            environment = {**os.environ, **self.order.environment, "NCCL_DEBUG_FILE": str(log)}
-            process = child.start(child.self_command("_probe", "nccl-rank"), environment)
+            log = os.memfd_create(f"provcheck-rank{rank}")
+            self.logs.append(log)
+            environment = {**of_child(self.order.environment), "NCCL_DEBUG_FILE": f"/proc/self/fd/{log}"}
+            process = child.start(child.self_command("_probe", "nccl-rank"), environment, keep=(log,))
             member = Member(rank, gpu, process, log, since=time.monotonic())
             self.members.append(member)
             for stream, name in ((process.stdout, "out"), (process.stderr, "err")):
@@ -124,7 +131,16 @@ class _Crew:
             sizes = list(self.order.sizes)
             asked = {"library": self.order.library, "rank": rank, "nranks": self.order.nranks, "gpu": gpu}
             budget = self.order.deadlines.size * BUDGET
-            self.tell(member, {**asked, "sizes": sizes, "seed": self.order.seed, "budget_s": budget})
+            self.tell(
+                member,
+                {
+                    **asked,
+                    "sizes": sizes,
+                    "seed": self.order.seed,
+                    "budget_s": budget,
+                    "shared": self.order.shared,
+                },
+            )
         if self.exchange is not None and self.order.first > 0:
             self.share(None)
 
@@ -224,10 +240,10 @@ class _Crew:
             child.abandon(member.process)
         self.selector.close()
 
+    def close(self) -> None:
+        while self.logs:
+            os.close(self.logs.pop())
 
-def _read(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return file.read(LOG_LIMIT).decode(errors="replace")
-    except OSError:
-        return ""
+
+def _read(log: int) -> str:
+    return os.pread(log, LOG_LIMIT, 0).decode(errors="replace")

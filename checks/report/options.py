@@ -134,6 +134,13 @@ def finish(report: Report, how: Presentation) -> int:
     return exit_code(report, how.exit_style, strict=how.strict)
 
 
+def progress(command: str) -> Callable[[str], None]:
+    """What is being done, for a person who waits: on standard error, on a terminal only."""
+    if not sys.stderr.isatty():
+        return lambda text: None
+    return lambda text: click.echo(f"{command}: {text}", err=True)
+
+
 def wants_color(terminal: bool, environ: Mapping[str, str]) -> bool:
     """Colour on a terminal only. NO_COLOR that is empty says nothing (no-color.org)."""
     return terminal and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
