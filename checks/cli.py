@@ -6,6 +6,7 @@ need nothing but the standard library and pynvml.
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
@@ -14,7 +15,7 @@ from typing import NamedTuple
 
 from checks.errors import BadInput
 
-EXIT_USAGE, EXIT_INTERRUPTED = 2, 130
+EXIT_USAGE, EXIT_UNKNOWN, EXIT_INTERRUPTED = 2, 3, 130
 
 
 class Row(NamedTuple):
@@ -71,6 +72,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
             return probe(args[1:])
         _end_in_order(told)
+        _open_standard_files()
         return _run(args)
     except BadInput as error:
         print(f"provcheck: {error}", file=sys.stderr)  # noqa: T201
@@ -78,6 +80,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("provcheck: interrupted, no verdict", file=sys.stderr)  # noqa: T201
         return 128 + told[0] if told else EXIT_INTERRUPTED
+    except OSError as error:
+        print(f"provcheck: no verdict, the machine refused what a check needs: {error}", file=sys.stderr)  # noqa: T201
+        return EXIT_UNKNOWN
+
+
+def _open_standard_files() -> None:
+    """Where the caller closed stdin, stdout or stderr, /dev/null: no file or pipe of ours may get their numbers."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest free number: this one
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(number, "w" if number else "r", closefd=False))
 
 
 def _end_in_order(told: list[int]) -> None:

@@ -128,7 +128,7 @@ def nccl(
         }
         there = [word for name, value in options.items() if value is not None for word in (name, str(value))]
         words = ["nccl", *there, *(["--force"] if force else [])]
-        longest = run.longest(Deadlines(init=init_deadline, size=size_deadline))
+        longest = run.longest(Deadlines(init=init_deadline, size=size_deadline), parse_size(size))
         return finish(asked(how.host, words, longest), how)
     if sum(choice is not None for choice in (library, env, unit or pid)) > 1 or (unit and pid):
         raise BadInput("--library, --env, --unit and --pid each name the engine; give one")
@@ -155,7 +155,9 @@ def nccl(
         deadlines=Deadlines(init=init_deadline, size=size_deadline),
     )
     tell = progress("nccl")
-    tell(f"looking at libraries and GPUs; with eight GPUs {run.longest(wish.deadlines):.0f} s at most")
+    tell(
+        f"looking at libraries and GPUs; with eight GPUs {run.longest(wish.deadlines, wish.size):.0f} s at most"
+    )
     seen = collect.collect(run.SEES_S)
     bench = run.look(wish, seen.nvml)
     bench.tell = tell

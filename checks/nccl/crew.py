@@ -16,6 +16,7 @@ from typing import Any
 from checks import child
 from checks.nccl import segments
 from checks.nccl.environment import of_child
+from checks.nccl.keeper import Keeper
 
 LINE_LIMIT = 1 << 20
 LOG_LIMIT = 1 << 20
@@ -34,9 +35,17 @@ class Deadlines:
     init: float = 60.0
     size: float = 20.0
 
+    @staticmethod
+    def scale(size: int) -> float:
+        """How many times as long a size may take as the usual greatest one, 1 GiB."""
+        return max(1.0, size / (1 << 30))
+
     def of(self, phase: str) -> float:
         if phase in ("start", "library", "context"):
             return self.start
+        word, _, rest = phase.partition(" ")
+        if word in ("sum", "pace", "bench"):
+            return self.size * self.scale(int(rest.split()[0]))
         if phase == "id":
             return self.start + self.init
         return self.init if phase == "init" else self.size
@@ -92,7 +101,8 @@ def run(order: Order, exchange: Callable[[str | None], str] | None = None) -> di
     one. Gives ``ranks`` as dicts and ``removed``, the shared memory that had to be cleaned up.
     """
     before = segments.there()
-    crew = _Crew(order, exchange)
+    keeper = Keeper(before)
+    crew = _Crew(order, exchange, keeper)
     try:
         crew.start()
         crew.watch()
@@ -103,12 +113,13 @@ def run(order: Order, exchange: Callable[[str | None], str] | None = None) -> di
         now = time.monotonic()
         ranks = [member.as_dict(now) for member in crew.members]
         crew.close()
+        keeper.close()
     return {"ranks": ranks, "removed": removed, "nranks": order.nranks}
 
 
 class _Crew:
-    def __init__(self, order: Order, exchange: Callable[[str | None], str] | None) -> None:
-        self.order, self.exchange = order, exchange
+    def __init__(self, order: Order, exchange: Callable[[str | None], str] | None, keeper: Keeper) -> None:
+        self.order, self.exchange, self.keeper = order, exchange, keeper
         self.members: list[Member] = []
         self.held: set[str] = set()
         self.selector = selectors.DefaultSelector()
@@ -162,7 +173,9 @@ class _Crew:
         while self.selector.get_map():
             now = time.monotonic()
             if now - sampled >= _SAMPLE_S:
-                self.held |= segments.held_by(self._living())
+                living = self._living()
+                self.held |= segments.held_by(living)
+                self.keeper.know(living, self.held)
                 sampled = now
             if all(member.done or member.ended for member in self.members) or self._late(now):
                 return

@@ -149,12 +149,12 @@ def run(bench: Bench, wish: Wish, name: str, extra: Mapping[str, str], node: Nod
     bench.data["runs"].append({"name": name, "extra": dict(extra), **told})
 
 
-def longest(deadlines: Deadlines, gpus: int = 8) -> float:
+def longest(deadlines: Deadlines, size: int = 1 << 30, gpus: int = 8) -> float:
     """Seconds that a measurement on one host takes at most: every copy hangs, and every rank at the end of a phase."""
     copies = (
         (gpus - 1 + gpus % 2) * 3 * deadlines.size
     )  # a round: both ways of a pair in one child, one again alone
-    sums = len(SUMS) + 1 + 2  # the sizes, the paced and the timed ones
+    sums = len(SUMS) + 3 * deadlines.scale(size)  # small ones; the greatest, the paced and the timed ones
     once = 2 * deadlines.start + 2 * deadlines.init + sums * deadlines.size + crew.LEAVE_S + crew.GRACE_S
     return 2 * SEES_S + copies + 3 * once
 
