@@ -126,3 +126,24 @@ def test_explain_reads_like_a_page(provcheck: Callable[..., Any]) -> None:
         assert heading in said.out
     assert set(json.loads(provcheck("explain", "--list", "--json").out)) == set(CATALOGUE)
     assert "perhaps gpu.ecc" in provcheck("explain", "gpu.ec").err
+
+
+@pytest.mark.parametrize(
+    ("where", "code", "said"),
+    [(">&-", {0, 3}, ""), (">/dev/full", {3}, "could not be printed: No space left"), ("| true", {0, 3}, "")],
+)
+def test_a_report_that_nobody_can_read_leaves_the_verdict_and_no_traceback(
+    where: str, code: set[int], said: str
+) -> None:
+    command = f"set -o pipefail; {sys.executable} -m checks gpus --expect 0 {where}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
+    assert done.returncode in code
+    assert "Traceback" not in done.stderr
+    assert said in done.stderr
+
+
+def test_a_machine_that_has_no_file_left_is_no_verdict_and_no_traceback() -> None:
+    command = f"ulimit -n 7; exec {sys.executable} -m checks nccl --library {sys.executable}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 3
+    assert "Traceback" not in done.stderr
