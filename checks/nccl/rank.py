@@ -93,12 +93,12 @@ class Team:
 
     def __init__(self, nccl: Nccl, comm: Any, gpu: Context, asked: dict[str, Any]) -> None:
         self.nccl, self.comm, self.gpu = nccl, comm, gpu
+        say(phase="sum 8")
         self.rank, self.nranks, self.seed = asked["rank"], asked["nranks"], asked["seed"]
         self.budget_s = asked["budget_s"]
         self.stream = gpu.stream()
         self.kernels = Kernels(gpu)
         # Ranks have different memory free; the smallest decides, and all learn it from the first collective.
-        say(phase="sum 8")
         self._small = gpu.alloc(8)
         free, _ = gpu.mem_info()
         room = -self.greatest(-float(room_of(free, shared=asked["shared"]) >> 20)) * (1 << 20)

@@ -82,8 +82,8 @@ def look(wish: Wish, nvml: Mapping[str, Any] | None, own: Mapping[str, str] | No
     gpus = ordinals if wish.gpus is None else list(wish.gpus)
     if ordinals and (unknown := [gpu for gpu in gpus if gpu not in ordinals]):
         raise BadInput(
-            f"--gpus: there is no GPU {', '.join(map(str, unknown))}; there are "
-            f"{', '.join(map(str, ordinals))}"
+            f"--gpus: CUDA has no GPU {', '.join(map(str, unknown))} here: it numbers them "
+            f"{', '.join(map(str, ordinals))}{_visible(variables)}"
         )
     source: dict[str, Any] = {"how": found.how, "asked": found.path}
     source["home"] = str(found.home) if found.home else None
@@ -213,6 +213,11 @@ def cramped(nvml: Mapping[str, Any] | None, gpus: Sequence[Mapping[str, Any]]) -
     """The GPUs in use that have too little memory free to test beside their user, whoever forces it."""
     found = [(name, busy.too_little(device)) for name, device in _by_nvml(nvml, gpus)]
     return [f"{name}: {why}" for name, why in found if why]
+
+
+def _visible(variables: Mapping[str, str]) -> str:
+    shown = variables.get("CUDA_VISIBLE_DEVICES")
+    return "" if shown is None else f", of those that CUDA_VISIBLE_DEVICES={shown} lets it see"
 
 
 def _by_nvml(

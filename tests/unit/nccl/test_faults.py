@@ -75,6 +75,15 @@ def test_a_copy_that_hangs_is_killed_and_names_its_pair(rig: Rig) -> None:
     assert said.seconds < 25
 
 
+def test_a_gpu_that_hangs_by_itself_is_named_and_not_the_way_to_it(rig: Rig) -> None:
+    said = rig.run(*HANGS, KPRO_DOUBLE_CUDA="never:gpu1")
+    pairs = {f["subject"]: f for f in said.report["findings"] if f["id"] == "nccl.peer_copy"}
+    assert {f["status"] for f in pairs.values()} == {"fail"}
+    for finding in pairs.values():
+        assert finding["message"].startswith("gpu1 hung in its own work before the copy")
+        assert "ACS" not in finding["cause"]
+
+
 def test_a_hang_while_the_communicator_is_built_ends_at_its_deadline(rig: Rig) -> None:
     said = rig.run(*HANGS, KPRO_DOUBLE_NCCL="hang-init:gpu1,ignore-term")
     assert said.code == 1

@@ -74,3 +74,29 @@ def test_gpus_that_the_launcher_gave_to_idle_processes_are_not_green() -> None:
     assert "sees 1 of 2 GPUs" in finding.message
     assert launch.hidden({"LOCAL_WORLD_SIZE": "1"}, one, nvml) is None, "a service with GPUs of its own"
     assert launch.hidden({"SLURM_TASKS_PER_NODE": "2"}, one, nvml) is None, "an allocation, no task"
+
+
+def with_error(text: str, code: int, phase: str = "sum 8388608") -> Values:
+    bad = rank(1)
+    told = [line for line in bad["told"] if "init_s" in line or "environment" in line]
+    bad |= {"phase": phase, "done": False, "ended": "error", "told": [*told, {"error": text, "code": code}]}
+    return with_ranks(rank(0), bad)
+
+
+def test_a_gpu_lost_in_the_middle_is_not_blamed_on_what_fails_at_a_start() -> None:
+    finding = judged(with_error("cuMemFreeHost gave 999 CUDA_ERROR_UNKNOWN: unknown error", 999))[
+        "nccl.crash"
+    ]
+    assert finding.status.value == "fail"
+    assert "uvm" not in str(finding.cause)
+    copy = {"src": 0, "dst": 1, "direct": True, "copies": [], "error": "cuX gave 999 CUDA_ERROR_UNKNOWN: x"}
+    found = judged(pair(pairs=[{**copy, "at": "copy"}]))["nccl.peer_copy"]
+    assert (found.status.value, found.cause) == ("fail", None)
+    assert "uvm" in str(judged(pair(pairs=[copy]))["nccl.peer_copy"].cause)
+
+
+def test_memory_that_somebody_else_has_is_no_verdict_on_a_gpu() -> None:
+    error = "cuMemAlloc_v2 gave 2 CUDA_ERROR_OUT_OF_MEMORY: out of memory"
+    assert judged(with_error(error, 2, "sum 8"))["nccl.crash"].status.value == "unknown"
+    nccl = "ncclCommInitRankConfig gave 2: unhandled system error"
+    assert judged(with_error(nccl, 2))["nccl.crash"].status.value == "fail"
