@@ -138,6 +138,13 @@ def _pump(process: subprocess.Popen[bytes], stdin: bytes, end: float) -> tuple[b
     return bytes(out), bytes(err), False
 
 
+def code(process: subprocess.Popen[bytes], seconds: float) -> int | None:
+    """The exit code of a child that ends within ``seconds``, None while it runs."""
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(timeout=seconds)
+    return process.returncode
+
+
 def abandon(process: subprocess.Popen[bytes], *, detached: bool = True, grace: float = 0.0) -> None:
     """Kills a child (``detached``: its session) and closes its pipes; gives up on one that does not die."""
     if grace and process.poll() is None:

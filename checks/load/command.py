@@ -16,6 +16,7 @@ from checks.load import judge, run
 from checks.load.evidence import KIND, PATH, Measured, of_record
 from checks.load.options import MIB, Options
 from checks.model import Finding, Report, Status
+from checks.ranges import FiniteRange
 from checks.record import Record
 from checks.report.options import Presentation, finish, progress, report_options
 
@@ -48,7 +49,7 @@ def _indices(_: click.Context, __: click.Parameter, value: str | None) -> tuple[
 @click.command(epilog=_EPILOG)
 @click.option(
     "--seconds",
-    type=click.FloatRange(0.1, 3600),
+    type=FiniteRange(0.1, 3600),
     default=4.0,
     show_default=True,
     help="How long all GPUs compute together; copies and memory take about 2 s per GPU more.",
@@ -75,7 +76,7 @@ def _indices(_: click.Context, __: click.Parameter, value: str | None) -> tuple[
 )
 @click.option(
     "--deadline",
-    type=click.FloatRange(0.5, 600),
+    type=FiniteRange(0.5, 600),
     default=30.0,
     show_default=True,
     help="Seconds that a step may take beyond its own length; then it hangs.",

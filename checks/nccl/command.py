@@ -19,6 +19,7 @@ from checks.nccl import environment, foreign, launch, measured, nodes, run
 from checks.nccl.crew import Deadlines
 from checks.nccl.judge import judge
 from checks.nccl.scene import Scene
+from checks.ranges import FiniteRange
 from checks.record import Record, Section
 from checks.remote import asked
 from checks.report.options import Presentation, finish, progress, report_options
@@ -49,14 +50,14 @@ needed: only libnccl.so.2, found where engines find it. What a finding means: pr
 @click.option("--pid", type=click.IntRange(1), help="A running engine: the same from its process.")
 @click.option(
     "--init-deadline",
-    type=click.FloatRange(0.1, 600),
+    type=FiniteRange(0.1, 600),
     default=60.0,
     show_default=True,
     help="Seconds that building the communicator may take.",
 )
 @click.option(
     "--size-deadline",
-    type=click.FloatRange(0.1, 600),
+    type=FiniteRange(0.1, 600),
     default=20.0,
     show_default=True,
     help="Seconds that each size, and each copied pair, may take.",
@@ -79,7 +80,7 @@ needed: only libnccl.so.2, found where engines find it. What a finding means: pr
 @click.option("--pairwise", is_flag=True, help="Many nodes: pairs of nodes first, to find the bad one.")
 @click.option(
     "--join-deadline",
-    type=click.FloatRange(0.1, 3600),
+    type=FiniteRange(0.1, 3600),
     default=120.0,
     show_default=True,
     help="Seconds in which all nodes must have come.",

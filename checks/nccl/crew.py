@@ -22,6 +22,7 @@ LINE_LIMIT = 1 << 20
 LOG_LIMIT = 1 << 20
 GRACE_S = 1.0
 LEAVE_S = 5.0
+DIED_S = 0.5
 BUDGET = 0.3
 """Which part of a size's deadline the timed rounds may take by their own reckoning."""
 _SAMPLE_S = 0.05
@@ -249,7 +250,8 @@ class _Crew:
             while self._living() and time.monotonic() < end:
                 time.sleep(0.01)
         for member in self.members:
-            member.code = member.process.poll()
+            # The pipes of one that died close a moment before its code is known.
+            member.code = child.code(member.process, DIED_S if member.ended == "died" else 0.0)
             child.abandon(member.process)
         self.selector.close()
 

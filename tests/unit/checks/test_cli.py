@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+import checks
 from checks.cli import COMMANDS
 from checks.data.catalogue import CATALOGUE
 from checks.model import Status
@@ -147,3 +148,24 @@ def test_a_machine_that_has_no_file_left_is_no_verdict_and_no_traceback() -> Non
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
     assert done.returncode == 3
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("gpus", "--deadline", "nan"),
+        ("load", "--seconds", "nan"),
+        ("nccl", "--size-deadline", "nan"),
+        ("nccl", "--init-deadline", "inf"),
+    ],
+)
+def test_a_deadline_that_is_no_number_is_refused(
+    provcheck: Callable[..., Any], words: tuple[str, ...]
+) -> None:
+    assert provcheck(*words).code == 2
+
+
+def test_every_number_of_a_command_is_a_finite_one() -> None:
+    for path in Path(checks.__file__).parent.rglob("*.py"):
+        if path.name != "ranges.py":
+            assert "click.FloatRange" not in path.read_text(), path

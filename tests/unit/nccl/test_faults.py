@@ -128,6 +128,11 @@ def test_a_rank_that_dies_is_named_with_its_signal(rig: Rig) -> None:
     assert "signal 6" in finding["message"]
 
 
+def test_one_rank_alone_that_dies_has_its_signal_too(rig: Rig) -> None:
+    said = rig.run("--size", "64K", "--gpus", "0", KPRO_DOUBLE_NCCL="crash")
+    assert "died (signal 6)" in said.of("nccl.crash")["message"]
+
+
 def test_an_error_of_nccl_is_a_failure_in_the_step_where_it_came(rig: Rig) -> None:
     said = rig.run(*SHORT, KPRO_DOUBLE_NCCL="error:gpu0:after=3")
     assert "unhandled system error" in said.of("nccl.crash")["message"]
