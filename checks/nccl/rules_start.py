@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from checks.data.cuda_errors import MEANINGS
@@ -140,7 +140,7 @@ def gpus(scene: Scene) -> Iterator[Finding]:
         ).finding("nccl.gpus", "host")
     if measured.busy:
         yield unknown(
-            "not measured, a GPU is in use or may be: " + "; ".join(measured.busy),
+            f"not measured{_in_use(measured.busy)}: {'; '.join(measured.busy)}",
             cause="a test beside a running engine would slow it, and measure the engine",
             fix="stop what uses the GPUs, or give --force: at most a quarter of the free memory is taken then, and "
             "nothing of a GPU with less than 2 GiB free",
@@ -204,6 +204,10 @@ def environment(scene: Scene) -> Iterator[Finding]:
     else:
         outcome = passed(f"{who}, read back by every rank: {_short(shown)}", value=len(told))
     yield outcome.finding("nccl.environment", "host")
+
+
+def _in_use(reasons: Sequence[str]) -> str:
+    return "" if all("NVML does not tell" in reason for reason in reasons) else ", a GPU is in use"
 
 
 def _short(text: str) -> str:
