@@ -81,14 +81,24 @@ def run(
         abandon(process, detached=detached, grace=grace)
 
 
-def start(argv: Sequence[str], env: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+def start(
+    argv: Sequence[str], env: Mapping[str, str] | None = None, keep: Sequence[int] = ()
+) -> subprocess.Popen[bytes]:
     """One of several children that the caller feeds and reads itself, and gives to ``abandon`` at the end.
 
-    It has a session of its own, and pipes for stdin, stdout and stderr. Raises OSError when it cannot be started.
+    It has a session of its own, pipes for stdin, stdout and stderr, and the open files ``keep`` under their numbers.
+    Raises OSError when it cannot be started.
     """
     pipe = subprocess.PIPE
     return subprocess.Popen(
-        argv, stdin=pipe, stdout=pipe, stderr=pipe, env=env, start_new_session=True, bufsize=0
+        argv,
+        stdin=pipe,
+        stdout=pipe,
+        stderr=pipe,
+        env=env,
+        start_new_session=True,
+        bufsize=0,
+        pass_fds=keep,
     )
 
 
@@ -126,6 +136,13 @@ def _pump(process: subprocess.Popen[bytes], stdin: bytes, end: float) -> tuple[b
                 process.stdin.close()
                 sink = None
     return bytes(out), bytes(err), False
+
+
+def code(process: subprocess.Popen[bytes], seconds: float) -> int | None:
+    """The exit code of a child that ends within ``seconds``, None while it runs."""
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(timeout=seconds)
+    return process.returncode
 
 
 def abandon(process: subprocess.Popen[bytes], *, detached: bool = True, grace: float = 0.0) -> None:

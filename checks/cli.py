@@ -6,13 +6,16 @@ need nothing but the standard library and pynvml.
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
+import threading
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from checks.errors import BadInput
 
-EXIT_USAGE, EXIT_INTERRUPTED = 2, 130
+EXIT_USAGE, EXIT_UNKNOWN, EXIT_INTERRUPTED = 2, 3, 130
 
 
 class Row(NamedTuple):
@@ -62,18 +65,53 @@ COMMANDS: dict[str, Row] = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code; never a traceback for what the caller did wrong."""
     args = list(sys.argv[1:] if argv is None else argv)
+    told: list[int] = []
     try:
         if args[:1] == ["_probe"]:
             from checks.probe import main as probe
 
             return probe(args[1:])
+        _end_in_order(told)
+        _open_standard_files()
         return _run(args)
     except BadInput as error:
         print(f"provcheck: {error}", file=sys.stderr)  # noqa: T201
         return EXIT_USAGE
     except KeyboardInterrupt:
         print("provcheck: interrupted, no verdict", file=sys.stderr)  # noqa: T201
-        return EXIT_INTERRUPTED
+        return 128 + told[0] if told else EXIT_INTERRUPTED
+    except OSError as error:
+        print(f"provcheck: no verdict, the machine refused what a check needs: {error}", file=sys.stderr)  # noqa: T201
+        return EXIT_UNKNOWN
+
+
+def _open_standard_files() -> None:
+    """Where the caller closed stdin, stdout or stderr, /dev/null: no file or pipe of ours may get their numbers."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest free number: this one
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(number, "w" if number else "r", closefd=False))
+
+
+def _end_in_order(told: list[int]) -> None:
+    """A SIGTERM or SIGHUP ends a command as Ctrl-C does: its children, files and shared memory are taken along.
+
+    Only the first of them, and only where the caller did not have it ignored (nohup).
+    """
+
+    def end(number: int, _: object) -> None:
+        for each in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+            signal.signal(each, signal.SIG_IGN)
+        told.append(number)
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) == signal.SIG_DFL:
+                signal.signal(number, end)
 
 
 def _run(args: Sequence[str]) -> int:

@@ -37,4 +37,8 @@ def main(args: Sequence[str]) -> int:
         from checks.nccl import peer
 
         return peer.main()
+    if list(args[:1]) == ["nccl-keeper"]:
+        from checks.nccl import keeper
+
+        return keeper.main()
     raise BadInput(f"no probe named {' '.join(args[:1])!r}")

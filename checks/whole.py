@@ -15,7 +15,10 @@ import click
 
 from checks import child
 from checks.errors import BadInput
+from checks.load.options import Options
 from checks.model import EXIT_FAIL, EXIT_PASS, EXIT_UNKNOWN, Finding, Report, Status
+from checks.nccl.crew import Deadlines
+from checks.nccl.run import longest
 from checks.report import read
 from checks.report.options import Presentation, finish, report_options
 
@@ -74,7 +77,11 @@ def parts(
     """What is run, in this order: what only reads comes first, so that it sees GPUs at rest."""
     found = [Part(("gpus", *_expecting(expect)), 120.0)]
     if not passive and expect != 0:
-        found += [Part(("load",), 300.0), Part(("nccl", *_named(env, unit)), 900.0)]
+        # A part that holds its own deadlines names what hung: none is cut off before.
+        found += [
+            Part(("load",), Options().longest() + _GRACE),
+            Part(("nccl", *_named(env, unit)), longest(Deadlines()) + _GRACE),
+        ]
     if url is not None:
         options = (*_named(None, unit), *(["--passive"] if passive else []))
         found.append(Part(("serve", url, *options), 300.0))

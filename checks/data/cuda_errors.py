@@ -129,3 +129,12 @@ MEANINGS = {
         f"{_API}; NVIDIA/nvidia-container-toolkit#48",
     ),
 }
+
+OUT_OF_MEMORY, UNKNOWN = 2, 999
+
+
+def meaning_of(code: int | None, *, started: bool) -> Meaning | None:
+    """The row of a code. ``started``: the GPU had already worked; the usual causes of 999 are those of a start."""
+    if code is None or (code == UNKNOWN and started):
+        return None
+    return MEANINGS.get(code)

@@ -17,6 +17,7 @@ from checks.fit.shape import read_shape
 from checks.fit.weights import weights
 from checks.flags.table import parse_engine
 from checks.model import Report
+from checks.ranges import FiniteRange
 from checks.report.options import Presentation, finish, report_options
 
 _EPILOG = """\b
@@ -58,7 +59,7 @@ source under facts in --json.
 @click.option("--mtp", is_flag=True, help="The target's own MTP heads draft.")
 @click.option(
     "--memory-fraction",
-    type=click.FloatRange(0.01, 1.0),
+    type=FiniteRange(0.01, 1.0),
     help="--gpu-memory-utilization or --mem-fraction-static; the engine's default unless given.",
 )
 @click.option(
@@ -70,7 +71,7 @@ source under facts in --json.
 @click.option("--block-size", type=click.IntRange(1, 4096), help="Tokens per cache block or page.")
 @click.option(
     "--state-ratio",
-    type=click.FloatRange(0.01, 10),
+    type=FiniteRange(0.01, 10),
     help="--mamba-full-memory-ratio (SGLang, hybrid models).",
 )
 @click.option("--text-only", is_flag=True, help="A vision tower is not loaded.")

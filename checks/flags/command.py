@@ -6,6 +6,7 @@ import click
 
 from checks.errors import BadInput
 from checks.flags import assess
+from checks.ranges import FiniteRange
 from checks.report.options import Presentation, finish, report_options
 
 
@@ -21,7 +22,7 @@ from checks.report.options import Presentation, finish, report_options
 @click.option("--python", metavar="FILE", help="Interpreter of the engine's environment, for its own parser.")
 @click.option(
     "--deadline",
-    type=click.FloatRange(1, 600),
+    type=FiniteRange(1, 600),
     default=120.0,
     show_default=True,
     help="Seconds for that parser.",

@@ -16,6 +16,7 @@ from checks.gpus.dump import Gap
 from checks.gpus.health import address
 from checks.gpus.rule import COMPUTE_MODES, Plan, Scene
 from checks.model import Finding, Report, Status
+from checks.ranges import FiniteRange
 from checks.record import Record
 from checks.report.options import Presentation, finish, report_options
 
@@ -64,7 +65,7 @@ apart by them; --mask gives each a pseudonym, the same in every record of that G
 )
 @click.option(
     "--deadline",
-    type=click.FloatRange(0.1, 600),
+    type=FiniteRange(0.1, 600),
     default=30.0,
     show_default=True,
     help="Seconds that NVML may take; then it hangs.",
@@ -80,7 +81,7 @@ apart by them; --mask gives each a pseudonym, the same in every record of that G
 )
 @click.option(
     "--needs",
-    type=click.FloatRange(0, 4096, min_open=True),
+    type=FiniteRange(0, 4096, min_open=True),
     metavar="GIB",
     help="Memory that a launch needs free on every GPU.",
 )

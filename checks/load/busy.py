@@ -12,6 +12,13 @@ display, persistence. An H200 at rest uses 0; measured."""
 IDLE_USED_V1 = 1536 << 20
 """The same where NVML counts the driver's own as used: an H200 reserves 615 MiB, measured."""
 
+RESERVE = 1 << 30
+"""Bytes that a test beside others leaves free whatever it wants: its own context and NCCL's buffers take some
+hundred MiB as well, and a service whose next allocation fails is down."""
+
+LEAST_FREE = 2 * RESERVE
+"""Free memory under which a GPU in use is not touched at all."""
+
 _LISTS = {
     "nvmlDeviceGetComputeRunningProcesses": "compute",
     "nvmlDeviceGetGraphicsRunningProcesses": "graphics",
@@ -56,6 +63,25 @@ def used_bytes(device: Mapping[str, Any]) -> int | None:
         if isinstance(memory, dict) and isinstance(memory.get("used"), int):
             return int(memory["used"])
     return None
+
+
+def free_bytes(device: Mapping[str, Any]) -> int | None:
+    """Memory that nobody has, None when NVML did not tell."""
+    for key in ("memv2", "nvmlDeviceGetMemoryInfo"):
+        memory = device.get(key)
+        if isinstance(memory, dict) and isinstance(memory.get("free"), int):
+            return int(memory["free"])
+    return None
+
+
+def too_little(device: Mapping[str, Any]) -> str | None:
+    """Why a GPU in use is left alone even when forced, None when there is room beside its user."""
+    free = free_bytes(device)
+    if not holders(device) or free is None or free >= LEAST_FREE:
+        return None
+    return (
+        f"only {free >> 20} MiB free beside its user, who may need them; {LEAST_FREE >> 20} MiB are the least"
+    )
 
 
 def _allowance(device: Mapping[str, Any]) -> int:

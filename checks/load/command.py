@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,9 @@ from checks.load import judge, run
 from checks.load.evidence import KIND, PATH, Measured, of_record
 from checks.load.options import MIB, Options
 from checks.model import Finding, Report, Status
+from checks.ranges import FiniteRange
 from checks.record import Record
-from checks.report.options import Presentation, finish, report_options
+from checks.report.options import Presentation, finish, progress, report_options
 
 _EPILOG = """\b
 Examples:
@@ -49,7 +49,7 @@ def _indices(_: click.Context, __: click.Parameter, value: str | None) -> tuple[
 @click.command(epilog=_EPILOG)
 @click.option(
     "--seconds",
-    type=click.FloatRange(0.1, 3600),
+    type=FiniteRange(0.1, 3600),
     default=4.0,
     show_default=True,
     help="How long all GPUs compute together; copies and memory take about 2 s per GPU more.",
@@ -76,7 +76,7 @@ def _indices(_: click.Context, __: click.Parameter, value: str | None) -> tuple[
 )
 @click.option(
     "--deadline",
-    type=click.FloatRange(0.5, 600),
+    type=FiniteRange(0.5, 600),
     default=30.0,
     show_default=True,
     help="Seconds that a step may take beyond its own length; then it hangs.",
@@ -120,7 +120,7 @@ def load(
         elif how.host is not None:
             record = run.afar(how.host, options, gpus, force=force)
         else:
-            record = run.observe(options, gpus, force=force, tell=_progress())
+            record = run.observe(options, gpus, force=force, tell=progress("load"))
     except Unreachable as error:
         finding = Finding(
             "node.reachable", Status.UNKNOWN, "host", str(error), cause=error.cause, fix=error.fix
@@ -129,13 +129,6 @@ def load(
     if record_to is not None:
         write_whole(record_to, mask.record(record, serials=True, uuids=False).dump())
     return finish(judge_record(record, replayed=replay is not None, name=str(replay or "this machine")), how)
-
-
-def _progress() -> Any:
-    """What is being done, for a person who waits: on standard error, on a terminal only."""
-    if not sys.stderr.isatty():
-        return lambda text: None
-    return lambda text: click.echo(f"load: {text}", err=True)
 
 
 def judge_record(record: Record, *, replayed: bool, name: str) -> Report:

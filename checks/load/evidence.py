@@ -41,6 +41,8 @@ class Measured:
     after: tuple[Mapping[str, Any], ...] | None
     runs: Mapping[int, Run]
     options: Mapping[str, Any]
+    taken: frozenset[int] = frozenset()
+    """GPUs that another test of ours was on."""
 
     def device(self, index: int) -> Mapping[str, Any]:
         return self.before[index] if index < len(self.before) else {}
@@ -109,6 +111,7 @@ def parse(data: Mapping[str, Any], name: str) -> Measured:
         after=_devices(after) if isinstance(after, dict) and after.get("nvmlInit", "") is None else None,
         runs={run.index: run for run in parsed},
         options=tree(data, "options"),
+        taken=frozenset(filter(_is_index, data.get("taken") or ())),
     )
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from checks.data.cuda_errors import MEANINGS
+from checks.data.cuda_errors import OUT_OF_MEMORY, meaning_of
 from checks.gpus.rule import Outcome, failed, passed, skipped, unknown, warned
 from checks.load import busy, rules_bus, rules_core, rules_health
 from checks.load.evidence import Measured, Run, tree
+from checks.load.turn import TAKEN
 from checks.model import Finding
 
 
@@ -71,8 +72,13 @@ def _busy(measured: Measured, index: int) -> Outcome:
             f"NVML gives no access to this GPU: {tree(device, 'handle').get('msg')}",
             fix="see 'provcheck gpus'",
         )
+    if index in measured.taken:
+        return unknown(f"not loaded: {TAKEN}", fix="wait until it ends: the two would measure each other")
     held = busy.holders(device)
     shown = "; ".join(held[:4]) + (f" and {len(held) - 4} more" if len(held) > 4 else "")
+    cramped = busy.too_little(device)
+    if held and measured.forced and cramped and index not in measured.runs:
+        return unknown(f"in use, not loaded even by force: {cramped}; {shown}", fix="stop the user first")
     if held and measured.forced:
         return warned(
             f"in use, loaded all the same: {shown}", cause="rates and times are shared with its user"
@@ -137,12 +143,10 @@ def _broken(run: Run) -> Outcome:
     kind, code, doing = ended.get("kind"), ended.get("code"), ended.get("doing")
     while_doing = f" while {doing}" if isinstance(doing, str) and doing else ""
     if kind == "cuda":
-        row = MEANINGS.get(code) if isinstance(code, int) else None
-        if code == 999 and _ended_at(run) != "start":
-            row = None  # its usual causes are those of a start
+        row = meaning_of(code if isinstance(code, int) else None, started=_ended_at(run) != "start")
         message = f"{ended.get('call')} gave {code} {ended.get('name')}: {ended.get('text')}{while_doing}"
         cause, fix = (row.cause, row.fix) if row else (None, "look at the kernel log for an Xid at this time")
-        judge_as = unknown if code == 2 else failed
+        judge_as = unknown if code == OUT_OF_MEMORY else failed
         return judge_as(message, value=code, cause=cause, fix=fix)
     if kind == "missing":
         return failed(

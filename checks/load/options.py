@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 
+from checks.load.busy import RESERVE
+
 MIB = 1 << 20
 
 
@@ -12,13 +14,20 @@ MIB = 1 << 20
 class Options:
     """``seconds`` of computing; ``size`` bytes of pinned host memory; at most ``memory`` bytes of the GPU's.
 
-    ``deadline`` is what a step may take beyond its own length before its child is given up.
+    ``deadline`` is what a step may take beyond its own length before its child is given up. ``shared``: somebody
+    else is on these GPUs.
     """
 
     seconds: float = 4.0
     size: int = 256 * MIB
     memory: int = 4096 * MIB
     deadline: float = 30.0
+    shared: bool = False
+
+    def arena(self, free: int) -> int:
+        """Bytes to take of ``free`` ones: half at most; beside others (``shared``) a quarter of all but a reserve."""
+        share = max(0, free - RESERVE) // 4 if self.shared else free // 2
+        return min(self.memory, share) // 4096 * 4096
 
     @property
     def link_s(self) -> float:
@@ -35,6 +44,11 @@ class Options:
         return self.deadline + {"heat": self.seconds, "link": 8 * self.link_s, "memory": 8 * self.link_s}.get(
             step, 0.0
         )
+
+    def longest(self, gpus: int = 8) -> float:
+        """Seconds that a run takes at most: two looks, and the steps; copies come one GPU after the other."""
+        copies = gpus * self.allowed("link")
+        return 2 * self.deadline + copies + sum(map(self.allowed, ("start", "memory", "heat", "stop")))
 
     def dump(self) -> str:
         return json.dumps(asdict(self))

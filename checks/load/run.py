@@ -8,15 +8,16 @@ import os
 import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from checks import child, remote
 from checks.errors import BadInput, Unreachable
 from checks.gpus.supervise import Reading
-from checks.load.busy import holders
+from checks.load.busy import holders, seen, too_little
 from checks.load.evidence import KIND, PATH
 from checks.load.options import Options
+from checks.load.turn import Turn
 from checks.load.workers import Worker, attend
 from checks.record import Record, Section, parse
 
@@ -50,10 +51,15 @@ def observe(
     wanted = list(chosen) if chosen is not None else list(range(len(devices)))
     measured["chosen"] = wanted
     ready = [index for index in wanted if index < len(devices) and _uuid(devices[index])]
-    if ready and (force or not any(holders(devices[index]) for index in ready)):
+    idle = all(seen(devices[index]) and not holders(devices[index]) for index in ready)
+    turn = Turn(_address(devices[index]) for index in ready)
+    measured["taken"] = [index for index in ready if _address(devices[index]) in turn.taken]
+    may = idle or (force and not any(too_little(devices[index]) for index in ready))
+    if ready and may and not measured["taken"]:
         targets = {index: _uuid(devices[index]) for index in ready if not _sliced(devices[index])}
-        measured["runs"] = _run(targets, options, tell)
+        measured["runs"] = _run(targets, replace(options, shared=not idle), tell)
         measured["after"] = _kept(_look(options))
+    turn.close()
     measured["took_s"] = round(time.monotonic() - began, 3)
     now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
     section = Section(KIND, PATH, json.dumps(measured).encode())
@@ -63,9 +69,7 @@ def observe(
 def afar(host: str, options: Options, chosen: Sequence[int] | None, *, force: bool) -> Record:
     """The same on another machine, through ssh. Raises Unreachable."""
     asked = json.dumps({"chosen": chosen, "force": force})
-    # Link measures come one GPU after the other: time for eight of them.
-    longest = options.seconds + 8 * options.deadline
-    printed = remote.call(host, ["_probe", "load", "record", options.dump(), asked], longest)
+    printed = remote.call(host, ["_probe", "load", "record", options.dump(), asked], options.longest())
     try:
         return parse(printed, host)
     except BadInput as error:
@@ -89,6 +93,11 @@ def _kept(dump: Mapping[str, Any]) -> dict[str, Any]:
 def _uuid(device: Mapping[str, Any]) -> str:
     uuid = device.get("nvmlDeviceGetUUID")
     return uuid if isinstance(uuid, str) else ""
+
+
+def _address(device: Mapping[str, Any]) -> str:
+    info = device.get("nvmlDeviceGetPciInfo")
+    return str(info.get("busId")) if isinstance(info, dict) else ""
 
 
 def _sliced(device: Mapping[str, Any]) -> bool:

@@ -62,7 +62,7 @@ class Work:
         self.out = gpu.alloc(16)
         free, total = gpu.mem_info()
         # A share of what is free, so that a small card and a --force beside others both work.
-        self.size = min(self.options.memory, free // 2) // 4096 * 4096
+        self.size = self.options.arena(free)
         self.arena = gpu.alloc(self.size)
         self.doing("starting NVML")
         self.sampler = Sampler(self.uuid)

@@ -19,9 +19,10 @@ from checks.nccl import environment, foreign, launch, measured, nodes, run
 from checks.nccl.crew import Deadlines
 from checks.nccl.judge import judge
 from checks.nccl.scene import Scene
+from checks.ranges import FiniteRange
 from checks.record import Record, Section
 from checks.remote import asked
-from checks.report.options import Presentation, finish, report_options
+from checks.report.options import Presentation, finish, progress, report_options
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _EPILOG = """\b
@@ -38,8 +39,6 @@ Examples:
 Uses the GPUs for some seconds, and refuses when somebody else does (--force tests beside them). No PyTorch is
 needed: only libnccl.so.2, found where engines find it. What a finding means: provcheck explain ID.
 """
-_TRIES, _STEPS = 3, 10
-"""What a run takes at most, for one that waits for it elsewhere: it is tried in three ways, each with so many steps."""
 
 
 @click.command(epilog=_EPILOG)
@@ -51,14 +50,14 @@ _TRIES, _STEPS = 3, 10
 @click.option("--pid", type=click.IntRange(1), help="A running engine: the same from its process.")
 @click.option(
     "--init-deadline",
-    type=click.FloatRange(0.1, 600),
+    type=FiniteRange(0.1, 600),
     default=60.0,
     show_default=True,
     help="Seconds that building the communicator may take.",
 )
 @click.option(
     "--size-deadline",
-    type=click.FloatRange(0.1, 600),
+    type=FiniteRange(0.1, 600),
     default=20.0,
     show_default=True,
     help="Seconds that each size, and each copied pair, may take.",
@@ -81,7 +80,7 @@ _TRIES, _STEPS = 3, 10
 @click.option("--pairwise", is_flag=True, help="Many nodes: pairs of nodes first, to find the bad one.")
 @click.option(
     "--join-deadline",
-    type=click.FloatRange(0.1, 3600),
+    type=FiniteRange(0.1, 3600),
     default=120.0,
     show_default=True,
     help="Seconds in which all nodes must have come.",
@@ -130,7 +129,8 @@ def nccl(
         }
         there = [word for name, value in options.items() if value is not None for word in (name, str(value))]
         words = ["nccl", *there, *(["--force"] if force else [])]
-        return finish(asked(how.host, words, _TRIES * (init_deadline + _STEPS * size_deadline)), how)
+        longest = run.longest(Deadlines(init=init_deadline, size=size_deadline), parse_size(size))
+        return finish(asked(how.host, words, longest), how)
     if sum(choice is not None for choice in (library, env, unit or pid)) > 1 or (unit and pid):
         raise BadInput("--library, --env, --unit and --pid each name the engine; give one")
     if record_to is not None and not record_to.parent.is_dir():
@@ -155,8 +155,14 @@ def nccl(
         force=force,
         deadlines=Deadlines(init=init_deadline, size=size_deadline),
     )
-    seen = collect.collect(30.0)
+    tell = progress("nccl")
+    tell(
+        f"looking at libraries and GPUs; with eight GPUs {run.longest(wish.deadlines, wish.size):.0f} s at most"
+    )
+    seen = collect.collect(run.SEES_S)
     bench = run.look(wish, seen.nvml)
+    bench.tell = tell
+    bench.data["hidden"] = launch.hidden(os.environ, bench.data["look"]["gpus"], seen.nvml)
     if run.usable(bench):
         run.copy(bench, wish)
     if place is not None:

@@ -11,16 +11,18 @@ import selectors
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from checks import child
 from checks.nccl import segments
+from checks.nccl.environment import of_child
+from checks.nccl.keeper import Keeper
 
 LINE_LIMIT = 1 << 20
 LOG_LIMIT = 1 << 20
 GRACE_S = 1.0
 LEAVE_S = 5.0
+DIED_S = 0.5
 BUDGET = 0.3
 """Which part of a size's deadline the timed rounds may take by their own reckoning."""
 _SAMPLE_S = 0.05
@@ -34,9 +36,17 @@ class Deadlines:
     init: float = 60.0
     size: float = 20.0
 
+    @staticmethod
+    def scale(size: int) -> float:
+        """How many times as long a size may take as the usual greatest one, 1 GiB."""
+        return max(1.0, size / (1 << 30))
+
     def of(self, phase: str) -> float:
         if phase in ("start", "library", "context"):
             return self.start
+        word, _, rest = phase.partition(" ")
+        if word in ("sum", "pace", "bench"):
+            return self.size * self.scale(int(rest.split()[0]))
         if phase == "id":
             return self.start + self.init
         return self.init if phase == "init" else self.size
@@ -49,7 +59,8 @@ class Member:
     rank: int
     gpu: int
     process: Any
-    log: Path
+    log: int
+    """A file without a name, in memory: nothing is left wherever this program ends, and no folder is needed."""
     phase: str = "start"
     since: float = 0.0
     told: list[dict[str, Any]] = field(default_factory=list)
@@ -77,10 +88,11 @@ class Order:
     sizes: Sequence[int]
     seed: int
     environment: Mapping[str, str]
-    folder: Path
     nranks: int
     first: int = 0
     deadlines: Deadlines = field(default_factory=Deadlines)
+    shared: bool = False
+    """Whether somebody else is on these GPUs: then less of their memory is taken."""
 
 
 def run(order: Order, exchange: Callable[[str | None], str] | None = None) -> dict[str, Any]:
@@ -90,31 +102,38 @@ def run(order: Order, exchange: Callable[[str | None], str] | None = None) -> di
     one. Gives ``ranks`` as dicts and ``removed``, the shared memory that had to be cleaned up.
     """
     before = segments.there()
-    crew = _Crew(order, exchange)
+    keeper = Keeper(before)
+    crew = _Crew(order, exchange, keeper)
     try:
         crew.start()
         crew.watch()
     finally:
+        # Also after an interrupt: nobody else would ever remove it.
         crew.end()
-    now = time.monotonic()
-    ranks = [member.as_dict(now) for member in crew.members]
-    return {"ranks": ranks, "removed": segments.sweep(before, crew.held), "nranks": order.nranks}
+        removed = segments.sweep(before, crew.held)
+        now = time.monotonic()
+        ranks = [member.as_dict(now) for member in crew.members]
+        crew.close()
+        keeper.close()
+    return {"ranks": ranks, "removed": removed, "nranks": order.nranks}
 
 
 class _Crew:
-    def __init__(self, order: Order, exchange: Callable[[str | None], str] | None) -> None:
-        self.order, self.exchange = order, exchange
+    def __init__(self, order: Order, exchange: Callable[[str | None], str] | None, keeper: Keeper) -> None:
+        self.order, self.exchange, self.keeper = order, exchange, keeper
         self.members: list[Member] = []
         self.held: set[str] = set()
         self.selector = selectors.DefaultSelector()
         self.killed_at: float | None = None
+        self.logs: list[int] = []
 
     def start(self) -> None:
         for offset, gpu in enumerate(self.order.gpus):
             rank = self.order.first + offset
-            log = self.order.folder / f"rank{rank}.log"
-            environment = {**os.environ, **self.order.environment, "NCCL_DEBUG_FILE": str(log)}
-            process = child.start(child.self_command("_probe", "nccl-rank"), environment)
+            log = os.memfd_create(f"provcheck-rank{rank}")
+            self.logs.append(log)
+            environment = {**of_child(self.order.environment), "NCCL_DEBUG_FILE": f"/proc/self/fd/{log}"}
+            process = child.start(child.self_command("_probe", "nccl-rank"), environment, keep=(log,))
             member = Member(rank, gpu, process, log, since=time.monotonic())
             self.members.append(member)
             for stream, name in ((process.stdout, "out"), (process.stderr, "err")):
@@ -124,7 +143,16 @@ class _Crew:
             sizes = list(self.order.sizes)
             asked = {"library": self.order.library, "rank": rank, "nranks": self.order.nranks, "gpu": gpu}
             budget = self.order.deadlines.size * BUDGET
-            self.tell(member, {**asked, "sizes": sizes, "seed": self.order.seed, "budget_s": budget})
+            self.tell(
+                member,
+                {
+                    **asked,
+                    "sizes": sizes,
+                    "seed": self.order.seed,
+                    "budget_s": budget,
+                    "shared": self.order.shared,
+                },
+            )
         if self.exchange is not None and self.order.first > 0:
             self.share(None)
 
@@ -146,7 +174,9 @@ class _Crew:
         while self.selector.get_map():
             now = time.monotonic()
             if now - sampled >= _SAMPLE_S:
-                self.held |= segments.held_by(self._living())
+                living = self._living()
+                self.held |= segments.held_by(living)
+                self.keeper.know(living, self.held)
                 sampled = now
             if all(member.done or member.ended for member in self.members) or self._late(now):
                 return
@@ -220,14 +250,15 @@ class _Crew:
             while self._living() and time.monotonic() < end:
                 time.sleep(0.01)
         for member in self.members:
-            member.code = member.process.poll()
+            # The pipes of one that died close a moment before its code is known.
+            member.code = child.code(member.process, DIED_S if member.ended == "died" else 0.0)
             child.abandon(member.process)
         self.selector.close()
 
+    def close(self) -> None:
+        while self.logs:
+            os.close(self.logs.pop())
 
-def _read(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return file.read(LOG_LIMIT).decode(errors="replace")
-    except OSError:
-        return ""
+
+def _read(log: int) -> str:
+    return os.pread(log, LOG_LIMIT, 0).decode(errors="replace")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Mapping
@@ -16,6 +17,10 @@ _TAKEN = re.compile(
     r"|GLOO_SOCKET_IFNAME|LD_LIBRARY_PATH"
 )
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL", re.I)
+_WRITES = frozenset({"NCCL_DEBUG_FILE", "NCCL_TOPO_DUMP_FILE", "NCCL_GRAPH_DUMP_FILE"}) | frozenset(
+    {"CUDA_COREDUMP_FILE", "CUDA_ENABLE_COREDUMP_ON_EXCEPTION", "CUDA_ENABLE_USER_TRIGGERED_COREDUMP"}
+)
+"""Variables that have files written, over those of the service: none of them changes what is tested."""
 
 MULTICAST_OFF = {
     "NCCL_NVLS_ENABLE": "0",
@@ -41,10 +46,15 @@ class Service:
 def of_weight(variables: Mapping[str, str]) -> dict[str, str]:
     """The variables that change NCCL or CUDA. No other name is taken over, and none that could be a secret."""
     return {
-        name: value[:1000]
+        name: value
         for name, value in sorted(variables.items())
-        if _TAKEN.fullmatch(name) and not _SECRET.search(name)
+        if _TAKEN.fullmatch(name) and not _SECRET.search(name) and name not in _WRITES
     }
+
+
+def of_child(variables: Mapping[str, str], own: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The whole environment of a child: this program's own and ``variables``, and nothing that has files written."""
+    return {**{name: value for name, value in own.items() if name not in _WRITES}, **variables}
 
 
 def ranks(own: Mapping[str, str], service: Service | None, extra: Mapping[str, str]) -> dict[str, str]:
@@ -106,10 +116,24 @@ def _files(values: object) -> tuple[dict[str, str], list[str]]:
         except OSError as error:
             unread.append(f"{path}: {error.strerror}")
             continue
-        for line in text.splitlines():
-            if not line.lstrip().startswith(("#", ";")):
-                variables.update(_assignments(line))
+        variables.update(_in_file(text))
     return variables, unread
+
+
+def _in_file(text: str) -> list[tuple[str, str]]:
+    """The assignments of an EnvironmentFile=: one a line, the value to its end unless it is quoted."""
+    pairs = []
+    for line in re.sub(r"\\\n", "", text).splitlines():
+        name, equals, value = line.strip().partition("=")
+        name, value = name.rstrip(), value.lstrip()
+        if not equals or name.startswith(("#", ";")) or not name.isidentifier():
+            continue
+        if value[:1] in ("'", '"'):
+            quoted = re.match(r"'([^']*)'|\"((?:[^\"\\]|\\.)*)\"", value, re.S)
+            inner = "" if quoted is None else quoted[1] if quoted[1] is not None else quoted[2]
+            value = re.sub(r"\\([\"\\`$])", r"\1", inner) if value[0] == '"' else inner
+        pairs.append((name, value))
+    return pairs
 
 
 def _assignments(text: str) -> list[tuple[str, str]]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from checks.errors import BadInput
 
@@ -78,6 +79,23 @@ def is_idle_copy(environ: Mapping[str, str]) -> bool:
     """Whether a launcher started this as one of several processes of a node, and not as the first."""
     found = _launcher(environ)
     return found is not None and found.local > 0
+
+
+def hidden(
+    environ: Mapping[str, str], seen: Sequence[Mapping[str, Any]], nvml: Mapping[str, Any] | None
+) -> str | None:
+    """Why GPUs of this host are tested by nobody: each process was given its own, and only the first one acts."""
+    told = (
+        environ.get(name, "")
+        for name in ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
+    )
+    slurm = environ.get("SLURM_TASKS_PER_NODE", "") if "SLURM_LOCALID" in environ else ""
+    numbers = [int(text) for text in (*told, slurm.partition("(")[0]) if text.isdigit() and len(text) < 6]
+    devices = nvml.get("devices") if nvml is not None else None
+    there = len(devices) if isinstance(devices, list) else 0
+    if max(numbers, default=1) < 2 or not 0 < len(seen) < there:
+        return None
+    return f"the launcher started {max(numbers)} processes here and this one sees {len(seen)} of {there} GPUs"
 
 
 def token(environ: Mapping[str, str], rdzv: str) -> bytes:

@@ -22,11 +22,21 @@ PXB, PHB, NODE = 20, 30, 40
 
 @dataclass(frozen=True)
 class Limit:
-    """``gbytes`` per second of bus bandwidth; ``kind`` nvlink or pcie; ``said`` how it comes about."""
+    """``gbytes`` per second of bus bandwidth; ``kind`` nvlink or pcie; ``said`` how it comes about.
+
+    ``unshared`` is the rate where hops that are taken as shared are not: a halved limit is a guess, and switches
+    that carry both at full rate do exist.
+    """
 
     gbytes: float
     kind: str
     said: str
+    unshared: float | None = None
+
+    @property
+    def most(self) -> float:
+        """What no measurement can exceed."""
+        return self.unshared or self.gbytes
 
 
 @dataclass(frozen=True)
@@ -106,7 +116,9 @@ def _pcie(gpus: Sequence[Gpu], p2p: Sequence[Mapping[str, Any]]) -> Limit | NoLi
     shared = _shared(gpus, p2p)
     if shared is None:
         return Limit(slowest, "pcie", f"{said} of the slowest GPU, taken as not shared: no topology in NVML")
-    return Limit(slowest / 2, "pcie", f"half of {said}: {shared}") if shared else Limit(slowest, "pcie", said)
+    if shared:
+        return Limit(slowest / 2, "pcie", f"half of {said}: {shared}", slowest)
+    return Limit(slowest, "pcie", said)
 
 
 def _shared(gpus: Sequence[Gpu], p2p: Sequence[Mapping[str, Any]]) -> str | None:

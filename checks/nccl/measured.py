@@ -75,6 +75,7 @@ class Measured:
     busy: tuple[str, ...] = ()
     nodes: Mapping[str, Any] | None = None
     shm_bytes: int | None = None
+    hidden: str | None = None
 
 
 def parse(raw: bytes, name: str) -> Measured:
@@ -100,6 +101,7 @@ def of(data: Mapping[str, Any]) -> Measured:
         busy=tuple(str(word) for word in data.get("busy") or ()),
         nodes=None if data.get("nodes") is None else _mapping(data["nodes"]),
         shm_bytes=None if data.get("shm_bytes") is None else int(data["shm_bytes"]),
+        hidden=None if data.get("hidden") is None else str(data["hidden"])[:200],
     )
 
 

@@ -100,8 +100,8 @@ def _run(asked: list[Asked], environment: Mapping[str, str]) -> None:
 
 
 def told(asked: Asked, deadline: float) -> list[dict[str, Any]]:
-    """``src``, ``dst``, ``direct`` (peer access), ``copies``; with ``error``, ``hung``, ``after_s`` for the one that
-    broke off, and nothing of those behind it."""
+    """``src``, ``dst``, ``direct`` (peer access), ``copies``; with ``error``, ``hung``, ``after_s`` and ``at`` (source,
+    target, copy, check) for the one that broke off, and nothing of those behind it."""
     lines = [_line(raw) for raw in asked.out.splitlines()]
     error = next((str(line["error"]) for line in lines if "error" in line), None)
     if error is None and not asked.hung and asked.code != 0:
@@ -114,6 +114,7 @@ def told(asked: Asked, deadline: float) -> list[dict[str, Any]]:
         found.append(way)
         if len(copies) < len(SIZES):
             way |= {"error": error, "hung": asked.hung, "after_s": deadline if asked.hung else None}
+            way["at"] = next((line["at"] for line in reversed(lines) if "at" in line), None)
             break
     return found
 

@@ -52,16 +52,20 @@ def _way(asked: dict[str, Any], source: Kernels, target: Kernels, src: int, dst:
 def _copy(source: Kernels, target: Kernels, size: int, seed: int) -> dict[str, Any]:
     count = size // 4
     here, there = source.gpu.alloc(size), target.gpu.alloc(size)
+    say(at="source")  # a GPU that hangs in its own work is no broken way between two
     source.fill_words(here, count, seed)
-    target.gpu.memset32(there, 0xDEADBEEF, count)
     source.gpu.synchronize(_FOREVER)
+    say(at="target")
+    target.gpu.memset32(there, 0xDEADBEEF, count)
     target.gpu.synchronize(_FOREVER)
+    say(at="copy")
     start, end = source.gpu.event(), source.gpu.event()
     source.gpu.record(start)
     source.gpu.peer_copy(there, target.gpu, here, source.gpu, size)
     source.gpu.record(end)
     source.gpu.synchronize(_FOREVER)
     took = source.gpu.elapsed(start, end)
+    say(at="check")
     wrong, first = target.wrong_words(there, count, seed)
     read_wrong = _read_back(source.gpu, here, target.gpu, there, size, seed)
     source.gpu.free(here)

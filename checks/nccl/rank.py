@@ -17,6 +17,7 @@ from typing import Any
 from checks.cuda import driver
 from checks.cuda.context import Context
 from checks.cuda.errors import CudaError, CudaMissing, CudaTimeout
+from checks.load.busy import RESERVE
 from checks.nccl import segments
 from checks.nccl.binding import MAX, SUM, Nccl, NcclError, NcclMissing, loaded_file
 from checks.nccl.device import Kernels
@@ -92,15 +93,15 @@ class Team:
 
     def __init__(self, nccl: Nccl, comm: Any, gpu: Context, asked: dict[str, Any]) -> None:
         self.nccl, self.comm, self.gpu = nccl, comm, gpu
+        say(phase="sum 8")
         self.rank, self.nranks, self.seed = asked["rank"], asked["nranks"], asked["seed"]
         self.budget_s = asked["budget_s"]
         self.stream = gpu.stream()
         self.kernels = Kernels(gpu)
         # Ranks have different memory free; the smallest decides, and all learn it from the first collective.
-        say(phase="sum 8")
         self._small = gpu.alloc(8)
         free, _ = gpu.mem_info()
-        room = -self.greatest(-float(free >> 22)) * (1 << 20)
+        room = -self.greatest(-float(room_of(free, shared=asked["shared"]) >> 20)) * (1 << 20)
         self.largest = max(8, min(asked["sizes"][-1], int(room)) & ~7)
         self.sizes = sorted({min(size, self.largest) for size in asked["sizes"]})
         self.source, self.target = gpu.alloc(self.largest), gpu.alloc(self.largest)
@@ -176,6 +177,11 @@ class Team:
         self.gpu.synchronize(
             _FOREVER, self.stream, meanwhile=lambda: void(self.nccl.settled(self.comm, "ncclAllReduce"))
         )
+
+
+def room_of(free: int, *, shared: bool) -> int:
+    """Bytes of each of the two buffers: a quarter of what is free; beside others an eighth of all but a reserve."""
+    return max(0, free - RESERVE) // 8 if shared else free // 4
 
 
 def void(_: object) -> None:

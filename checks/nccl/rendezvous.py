@@ -74,7 +74,15 @@ class Board:
         self.ids: dict[int, str | None] = {}
         self.results: dict[tuple[int, int], dict[str, Any]] = {}
         self.strangers = 0
+        self._claimed: set[int] = set()
         self._changed = threading.Condition()
+
+    def claim(self, node: int) -> bool:
+        """Whether nobody was this node before: of two that say they are, the second is refused."""
+        with self._changed:
+            mine = node not in self._claimed
+            self._claimed.add(node)
+            return mine
 
     def change(self, work: Callable[[], None]) -> None:
         with self._changed:
@@ -137,7 +145,7 @@ class Server:
         if not isinstance(node, int) or not hmac.compare_digest(str(told.get("mac")), right):
             self.board.change(lambda: setattr(self.board, "strangers", self.board.strangers + 1))
             raise Refused("not of this run")
-        if not 0 <= node < self.board.nodes or node in self.board.joined:
+        if not 0 <= node < self.board.nodes or not self.board.claim(node):
             line.say(refused=f"node {node} is there already, or there are only {self.board.nodes} nodes")
             raise Refused("no such node, or twice")
         line.say(mac=proof(self._token, "server", str(told.get("nonce"))))

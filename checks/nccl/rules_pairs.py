@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from checks.data.cuda_errors import MEANINGS
+from checks.data.cuda_errors import MEANINGS, OUT_OF_MEMORY, meaning_of
 from checks.gpus.rule import Outcome, failed, passed, skipped, unknown
 from checks.model import Finding
 from checks.nccl.scene import Scene, bytes_text
@@ -15,6 +15,7 @@ _FIX = (
     "turn ACS off for the ports above both GPUs, iommu=pt or the IOMMU off in firmware ('provcheck gpus': pcie.acs, "
     "node.iommu); until then NCCL_P2P_DISABLE=1 for NCCL, and no other peer access"
 )
+_ALONE = {"source": "before", "target": "before", "check": "after"}
 
 
 def peer_copies(scene: Scene) -> Iterator[Finding]:
@@ -26,10 +27,10 @@ def peer_copies(scene: Scene) -> Iterator[Finding]:
         yield skipped("one GPU: no pair to copy between").finding("nccl.peer_copy", "host")
     for pair in pairs:
         src, dst = (scene.gpu(int(pair[key])).removeprefix("gpu") for key in ("src", "dst"))
-        yield _pair(pair).finding("nccl.peer_copy", f"pair {src}-{dst}")
+        yield _pair(pair, src, dst).finding("nccl.peer_copy", f"pair {src}-{dst}")
 
 
-def _pair(pair: Mapping[str, Any]) -> Outcome:
+def _pair(pair: Mapping[str, Any], src: str, dst: str) -> Outcome:
     copies = [copy for copy in pair.get("copies") or () if isinstance(copy, Mapping)]
     direct = pair.get("direct")
     for copy in copies:
@@ -52,6 +53,14 @@ def _pair(pair: Mapping[str, Any]) -> Outcome:
                 cause="the way from the destination to the host is bad, or its caches lie",
                 fix=_FIX,
             )
+    if pair.get("hung") and pair.get("at") in _ALONE:
+        alone = src if pair["at"] == "source" else dst
+        return failed(
+            f"gpu{alone} hung in its own work {_ALONE[pair['at']]} the copy: no end within "
+            f"{float(pair.get('after_s') or 0):g} s, the probe was killed",
+            cause="that GPU or its driver does not answer; the way between the two was not the reason",
+            fix="look at the kernel log for Xid lines and at 'provcheck gpus'; reset the GPU",
+        )
     if pair.get("hung"):
         return failed(
             f"the copy hung: no end within {float(pair.get('after_s') or 0):g} s, the probe was killed"
@@ -62,8 +71,8 @@ def _pair(pair: Mapping[str, Any]) -> Outcome:
         )
     if pair.get("error") is not None or not copies:
         code = next((number for number in MEANINGS if f" {number} " in str(pair.get("error"))), None)
-        meaning = MEANINGS.get(code) if code is not None else None
-        make = unknown if direct is None else failed
+        meaning = meaning_of(code, started=pair.get("at") is not None)
+        make = unknown if direct is None or code == OUT_OF_MEMORY else failed
         return make(
             f"the copy failed: {str(pair.get('error'))[:200]}",
             cause=meaning.cause if meaning else None,

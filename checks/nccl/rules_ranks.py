@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from checks.data.cuda_errors import MEANINGS
+from checks.data.cuda_errors import OUT_OF_MEMORY, meaning_of
 from checks.data.nccl_lines import NcclLine, row_of
 from checks.gpus.rule import failed, passed, unknown, warned
 from checks.model import Finding
@@ -46,7 +46,9 @@ def came_through(scene: Scene) -> Iterator[Finding]:
             f"; the others ({len(others)}) waited in {said(max(others, key=lambda r: place(r.phase)).phase)}"
         )
     subject = scene.subject(guilty[0]) if len(guilty) == 1 and len(run.ranks) > 1 else "host"
-    yield failed(message, cause=cause, fix=fix).finding(identity, subject)
+    # Memory that somebody else has says nothing of the GPU.
+    make = unknown if all(_cuda_code(rank) == OUT_OF_MEMORY for rank in guilty) else failed
+    yield make(message, cause=cause, fix=fix).finding(identity, subject)
     yield from _workaround(scene)
 
 
@@ -85,10 +87,7 @@ def reason(scene: Scene, run: Run, guilty: Sequence[Rank]) -> tuple[str | None, 
     row = known_line(scene)
     if row is not None:
         return row.cause, row.fix
-    code = guilty[0].first("code")
-    meaning = (
-        MEANINGS.get(code) if isinstance(code, int) and "ncc" not in str(guilty[0].first("error")) else None
-    )
+    meaning = meaning_of(_cuda_code(guilty[0]), started=step(guilty[0].phase) > _INIT)
     if meaning is not None:
         return meaning.cause, meaning.fix
     if _worked(scene, WITHOUT_P2P):
@@ -114,6 +113,12 @@ def reason(scene: Scene, run: Run, guilty: Sequence[Rank]) -> tuple[str | None, 
         cause if tried else None,
         "look at the kernel log for Xid lines, at 'provcheck gpus', at nccl.peer_copy",
     )
+
+
+def _cuda_code(rank: Rank) -> int | None:
+    """The code of libcuda that a rank ended with, None when it was NCCL's or there was none."""
+    code = rank.first("code")
+    return code if isinstance(code, int) and "ncc" not in str(rank.first("error")) else None
 
 
 def _shm(scene: Scene) -> str:

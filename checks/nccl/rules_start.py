@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from checks.data.cuda_errors import MEANINGS
@@ -131,11 +131,19 @@ def _runtime(scene: Scene) -> Outcome:
 def gpus(scene: Scene) -> Iterator[Finding]:
     """Whether there are GPUs to test, and free for it. Nothing is said when there are."""
     measured, driver = scene.measured, scene.measured.look.get("driver")
+    if measured.hidden:
+        yield unknown(
+            f"not all GPUs were tested: {measured.hidden}",
+            cause="the first process of a node tests all its GPUs, the others do nothing",
+            fix="start one process per node that sees them all: no --gpus-per-task, --gpu-bind or "
+            "CUDA_VISIBLE_DEVICES per process",
+        ).finding("nccl.gpus", "host")
     if measured.busy:
         yield unknown(
-            "not measured, a GPU is in use: " + "; ".join(measured.busy),
+            f"not measured{_in_use(measured.busy)}: {'; '.join(measured.busy)}",
             cause="a test beside a running engine would slow it, and measure the engine",
-            fix="stop what uses the GPUs, or give --force to test in 25 % of the free memory",
+            fix="stop what uses the GPUs, or give --force: at most a quarter of the free memory is taken then, and "
+            "nothing of a GPU with less than 2 GiB free",
         ).finding("nccl.gpus", "host")
     elif not isinstance(driver, Mapping):
         yield unknown(
@@ -196,6 +204,10 @@ def environment(scene: Scene) -> Iterator[Finding]:
     else:
         outcome = passed(f"{who}, read back by every rank: {_short(shown)}", value=len(told))
     yield outcome.finding("nccl.environment", "host")
+
+
+def _in_use(reasons: Sequence[str]) -> str:
+    return "" if all("NVML does not tell" in reason for reason in reasons) else ", a GPU is in use"
 
 
 def _short(text: str) -> str:

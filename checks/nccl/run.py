@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 from checks import child
 from checks.errors import BadInput
 from checks.load import busy
+from checks.load.turn import TAKEN, Turn
 from checks.nccl import crew, environment, library, pairs
 from checks.nccl.binding import OLDEST
 from checks.nccl.crew import Deadlines
@@ -54,6 +54,8 @@ class Bench:
     library: str
     variables: dict[str, str]
     data: dict[str, Any] = field(default_factory=dict)
+    turn: Turn | None = None
+    tell: Callable[[str], None] = lambda text: None
 
     @property
     def gpus(self) -> list[int]:
@@ -65,6 +67,7 @@ def look(wish: Wish, nvml: Mapping[str, Any] | None, own: Mapping[str, str] | No
     service = wish.service
     variables = environment.ranks(os.environ if own is None else own, service, {})
     variables.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
+    variables.setdefault("CUDA_CACHE_DISABLE", "1")  # no compiled kernels in somebody's home
     mapped, cudart = _loaded(service)
     found = library.candidates(
         library=wish.library,
@@ -79,8 +82,8 @@ def look(wish: Wish, nvml: Mapping[str, Any] | None, own: Mapping[str, str] | No
     gpus = ordinals if wish.gpus is None else list(wish.gpus)
     if ordinals and (unknown := [gpu for gpu in gpus if gpu not in ordinals]):
         raise BadInput(
-            f"--gpus: there is no GPU {', '.join(map(str, unknown))}; there are "
-            f"{', '.join(map(str, ordinals))}"
+            f"--gpus: CUDA has no GPU {', '.join(map(str, unknown))} here: it numbers them "
+            f"{', '.join(map(str, ordinals))}{_visible(variables)}"
         )
     source: dict[str, Any] = {"how": found.how, "asked": found.path}
     source["home"] = str(found.home) if found.home else None
@@ -93,8 +96,13 @@ def look(wish: Wish, nvml: Mapping[str, Any] | None, own: Mapping[str, str] | No
         "source": source,
     }
     data |= {"environment": variables, "runs": [], "shm_bytes": _shm_bytes()}
-    data["busy"] = [] if wish.force else in_use(nvml, [g for g in seen["gpus"] if g["ordinal"] in gpus])
-    return Bench(found.path, variables, data)
+    tested = [gpu for gpu in seen["gpus"] if gpu["ordinal"] in gpus]
+    used = in_use(nvml, tested)
+    data["shared"] = bool(used)
+    data["busy"] = cramped(nvml, tested) if wish.force and used else used
+    turn = Turn(gpu.get("bdf") for gpu in tested)
+    data["busy"] += [f"gpu{gpu['ordinal']}: {TAKEN}" for gpu in tested if str(gpu.get("bdf")) in turn.taken]
+    return Bench(found.path, variables, data, turn)
 
 
 def usable(bench: Bench) -> bool:
@@ -105,8 +113,9 @@ def usable(bench: Bench) -> bool:
 
 def copy(bench: Bench, wish: Wish) -> None:
     """Adds ``pairs`` to the data: every ordered pair of this host's GPUs."""
-    environ = {**os.environ, **bench.variables}
+    environ = environment.of_child(bench.variables)
     many = len(bench.gpus) > 1
+    bench.tell(f"copies between {len(bench.gpus)} GPUs" if many else "one GPU: no copies between GPUs")
     bench.data["pairs"] = pairs.copy_all(bench.gpus, wish.deadlines.size, environ) if many else []
 
 
@@ -124,20 +133,30 @@ def measure(bench: Bench, wish: Wish) -> None:
 def run(bench: Bench, wish: Wish, name: str, extra: Mapping[str, str], node: Node | None = None) -> None:
     """One communicator over the GPUs of this host, or over those of all nodes."""
     sizes = sorted({size for size in SUMS if size < wish.size} | {wish.size})
-    with tempfile.TemporaryDirectory(prefix="provcheck-nccl-") as folder:
-        order = crew.Order(
-            library=bench.library,
-            gpus=bench.gpus,
-            sizes=sizes,
-            seed=secrets.randbits(32) if node is None else 20261129,
-            environment={**bench.variables, **extra},
-            folder=Path(folder),
-            nranks=node.nranks if node else len(bench.gpus),
-            first=node.first if node else 0,
-            deadlines=wish.deadlines,
-        )
-        told = crew.run(order, node.exchange if node else None)
+    bench.tell(f"all-reduce over {node.nranks if node else len(bench.gpus)} ranks, {name}")
+    order = crew.Order(
+        library=bench.library,
+        gpus=bench.gpus,
+        sizes=sizes,
+        seed=secrets.randbits(32) if node is None else 20261129,
+        environment={**bench.variables, **extra},
+        nranks=node.nranks if node else len(bench.gpus),
+        first=node.first if node else 0,
+        deadlines=wish.deadlines,
+        shared=bench.data["shared"],
+    )
+    told = crew.run(order, node.exchange if node else None)
     bench.data["runs"].append({"name": name, "extra": dict(extra), **told})
+
+
+def longest(deadlines: Deadlines, size: int = 1 << 30, gpus: int = 8) -> float:
+    """Seconds that a measurement on one host takes at most: every copy hangs, and every rank at the end of a phase."""
+    copies = (
+        (gpus - 1 + gpus % 2) * 3 * deadlines.size
+    )  # a round: both ways of a pair in one child, one again alone
+    sums = len(SUMS) + 3 * deadlines.scale(size)  # small ones; the greatest, the paced and the timed ones
+    once = 2 * deadlines.start + 2 * deadlines.init + sums * deadlines.size + crew.LEAVE_S + crew.GRACE_S
+    return 2 * SEES_S + copies + 3 * once
 
 
 def _came_through(bench: Bench) -> bool:
@@ -161,7 +180,7 @@ def _loaded(service: Service | None) -> tuple[list[str], list[str]]:
 
 def _ask(path: str, runtimes: Sequence[str], variables: Mapping[str, str]) -> dict[str, Any]:
     asked = json.dumps({"library": path, "runtimes": list(runtimes)}) + "\n"
-    environ = {**os.environ, **variables}
+    environ = environment.of_child(variables)
     ended = child.run(child.self_command("_probe", "nccl-look"), SEES_S, asked.encode(), env=environ)
     seen: dict[str, Any] = {"gpus": [], "why": None}
     for raw in ended.stdout.splitlines():
@@ -181,14 +200,40 @@ def _ask(path: str, runtimes: Sequence[str], variables: Mapping[str, str]) -> di
 
 
 def in_use(nvml: Mapping[str, Any] | None, gpus: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Who uses the GPUs, by NVML: a reason per GPU. Nothing when NVML did not tell."""
-    uuids = {gpu["uuid"] for gpu in gpus}
-    devices = nvml.get("devices") if nvml is not None else None
+    """Who uses the GPUs, by NVML: the reasons per GPU. Where NVML does not tell, that is a reason too."""
     reasons = []
-    for number, device in enumerate(devices if isinstance(devices, list) else ()):
-        if isinstance(device, Mapping) and device.get("nvmlDeviceGetUUID") in uuids:
-            reasons += [f"gpu{number}: {who}" for who in busy.holders(device)]
+    for name, device in _by_nvml(nvml, gpus):
+        reasons += [f"{name}: {who}" for who in busy.holders(device)]
+        if not busy.seen(device):
+            reasons.append(f"{name}: NVML does not tell whether anybody uses it")
     return reasons
+
+
+def cramped(nvml: Mapping[str, Any] | None, gpus: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The GPUs in use that have too little memory free to test beside their user, whoever forces it."""
+    found = [(name, busy.too_little(device)) for name, device in _by_nvml(nvml, gpus)]
+    return [f"{name}: {why}" for name, why in found if why]
+
+
+def _visible(variables: Mapping[str, str]) -> str:
+    shown = variables.get("CUDA_VISIBLE_DEVICES")
+    return "" if shown is None else f", of those that CUDA_VISIBLE_DEVICES={shown} lets it see"
+
+
+def _by_nvml(
+    nvml: Mapping[str, Any] | None, gpus: Sequence[Mapping[str, Any]]
+) -> list[tuple[str, Mapping[str, Any]]]:
+    """NVML's name and view of each GPU of CUDA; an empty view where it has none (a MIG slice, no NVML)."""
+    devices = nvml.get("devices") if nvml is not None else None
+    listed = [device if isinstance(device, Mapping) else {} for device in devices or ()]
+    numbers = {device.get("nvmlDeviceGetUUID"): number for number, device in enumerate(listed)}
+    found = []
+    for gpu in gpus:
+        number = numbers.get(gpu.get("uuid"))
+        known = number is not None
+        name = f"gpu{number}" if known else f"gpu{gpu.get('ordinal')} ({gpu.get('uuid')})"
+        found.append((name, listed[number] if number is not None else {}))
+    return found
 
 
 def _shm_bytes() -> int | None:

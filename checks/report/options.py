@@ -9,10 +9,12 @@ def nccl(how: Presentation, ...) -> int:
 from __future__ import annotations
 
 import datetime
+import errno
 import os
 import shutil
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
@@ -22,7 +24,7 @@ import click
 
 from checks.errors import BadInput
 from checks.files import write_whole
-from checks.model import Report
+from checks.model import EXIT_UNKNOWN, Report
 from checks.report import FORMATS, render, silence
 from checks.report.exits import STYLES, exit_code
 
@@ -126,12 +128,31 @@ def finish(report: Report, how: Presentation) -> int:
     )
     if how.output is not None:
         write_whole(how.output, text.encode())
-    else:
-        sys.stdout.write(
-            text.encode(sys.stdout.encoding or "utf-8", "backslashreplace").decode(sys.stdout.encoding)
-        )
-        sys.stdout.flush()
+    elif (lost := _printed(text)) is not None:
+        click.echo(f"provcheck: the report could not be printed: {lost}", err=True)
+        return exit_code(report, how.exit_style, strict=how.strict) or EXIT_UNKNOWN
     return exit_code(report, how.exit_style, strict=how.strict)
+
+
+def _printed(text: str) -> str | None:
+    """Prints the report. None, also when a reader had enough (``| head``); else why it could not be printed."""
+    coding = sys.stdout.encoding or "utf-8"
+    try:
+        sys.stdout.write(text.encode(coding, "backslashreplace").decode(coding))
+        sys.stdout.flush()
+    except OSError as error:
+        # What is still buffered would be tried again, and fail again, when the interpreter ends.
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return None if error.errno == errno.EPIPE else error.strerror
+    return None
+
+
+def progress(command: str) -> Callable[[str], None]:
+    """What is being done, for a person who waits: on standard error, on a terminal only."""
+    if not sys.stderr.isatty():
+        return lambda text: None
+    return lambda text: click.echo(f"{command}: {text}", err=True)
 
 
 def wants_color(terminal: bool, environ: Mapping[str, str]) -> bool:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from checks.ranges import FiniteRange
 from checks.serving import generate as engine
 from checks.serving.address import server
 
@@ -15,7 +16,7 @@ from checks.serving.address import server
 @click.argument("url")
 @click.option("--model", required=True, metavar="NAME", help="The name under which the server serves.")
 @click.option(
-    "--deadline", type=click.FloatRange(0.1, 86400), metavar="S", help="Seconds to wait; 600, 10 with --once."
+    "--deadline", type=FiniteRange(0.1, 86400), metavar="S", help="Seconds to wait; 600, 10 with --once."
 )
 @click.option(
     "--api-key-file", type=click.Path(dir_okay=False, path_type=Path), help="File with the key, one line."

@@ -12,6 +12,7 @@ import click
 from checks.errors import BadInput
 from checks.files import write_whole
 from checks.model import Status
+from checks.ranges import FiniteRange
 from checks.report.options import Presentation, finish, report_options
 from checks.serving import far, live, record, saved
 from checks.serving.evidence import gather
@@ -99,14 +100,14 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 )
 @click.option(
     "--seconds",
-    type=click.FloatRange(1, 3600),
+    type=FiniteRange(1, 3600),
     default=120.0,
     show_default=True,
     help="Limit of the measured window.",
 )
 @click.option(
     "--wait",
-    type=click.FloatRange(0, 86400),
+    type=FiniteRange(0, 86400),
     default=10.0,
     show_default=True,
     help="Seconds to wait for a first token.",

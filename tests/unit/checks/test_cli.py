@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+import checks
 from checks.cli import COMMANDS
 from checks.data.catalogue import CATALOGUE
 from checks.model import Status
@@ -126,3 +127,45 @@ def test_explain_reads_like_a_page(provcheck: Callable[..., Any]) -> None:
         assert heading in said.out
     assert set(json.loads(provcheck("explain", "--list", "--json").out)) == set(CATALOGUE)
     assert "perhaps gpu.ecc" in provcheck("explain", "gpu.ec").err
+
+
+@pytest.mark.parametrize(
+    ("where", "code", "said"),
+    [(">&-", {0, 3}, ""), (">/dev/full", {3}, "could not be printed: No space left"), ("| true", {0, 3}, "")],
+)
+def test_a_report_that_nobody_can_read_leaves_the_verdict_and_no_traceback(
+    where: str, code: set[int], said: str
+) -> None:
+    command = f"set -o pipefail; {sys.executable} -m checks gpus --expect 0 {where}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
+    assert done.returncode in code
+    assert "Traceback" not in done.stderr
+    assert said in done.stderr
+
+
+def test_a_machine_that_has_no_file_left_is_no_verdict_and_no_traceback() -> None:
+    command = f"ulimit -n 7; exec {sys.executable} -m checks nccl --library {sys.executable}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 3
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("gpus", "--deadline", "nan"),
+        ("load", "--seconds", "nan"),
+        ("nccl", "--size-deadline", "nan"),
+        ("nccl", "--init-deadline", "inf"),
+    ],
+)
+def test_a_deadline_that_is_no_number_is_refused(
+    provcheck: Callable[..., Any], words: tuple[str, ...]
+) -> None:
+    assert provcheck(*words).code == 2
+
+
+def test_every_number_of_a_command_is_a_finite_one() -> None:
+    for path in Path(checks.__file__).parent.rglob("*.py"):
+        if path.name != "ranges.py":
+            assert "click.FloatRange" not in path.read_text(), path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -10,11 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from checks import child
 from checks.errors import BadInput
 from checks.nccl import environment, library, pairs, run, segments
 from checks.nccl.command import parse_gpus, parse_size
 from checks.nccl.crew import Deadlines
 from checks.nccl.device import mixed
+from checks.nccl.rank import room_of
 from checks.nccl.run import Wish
 from tests.unit.nccl.conftest import Rig
 
@@ -173,12 +176,82 @@ def test_a_gpu_that_is_not_there_is_refused(rig: Rig) -> None:
     assert "no GPU 5" in said.stderr
 
 
-def test_a_busy_gpu_is_left_alone_unless_forced() -> None:
-    device = {"nvmlDeviceGetUUID": "GPU-0", "memv2": {"used": 100 << 30}}
-    seen = [{"uuid": "GPU-0"}]
+def test_a_busy_gpu_is_left_alone_and_one_that_nvml_does_not_show_is_no_idle_one() -> None:
+    device = {"nvmlDeviceGetUUID": "GPU-0", "memv2": {"used": 100 << 30, "free": 40 << 30}}
+    seen = [{"uuid": "GPU-0", "ordinal": 0}]
     assert run.in_use({"nvmlInit": None, "devices": [device]}, seen)
     assert not run.in_use({"nvmlInit": None, "devices": [{**device, "memv2": {"used": 0}}]}, seen)
-    assert not run.in_use({"nvmlInit": None, "devices": [device]}, [{"uuid": "GPU-1"}])
+    for nvml in (None, {"nvmlInit": {"err": 9}}, {"nvmlInit": None, "devices": [device]}):
+        (reason,) = run.in_use(nvml, [{"uuid": "MIG-1", "ordinal": 0}])
+        assert reason == "gpu0 (MIG-1): NVML does not tell whether anybody uses it"
+
+
+def test_force_spares_a_gpu_whose_user_may_need_what_is_free() -> None:
+    seen = [{"uuid": "GPU-0", "ordinal": 0}]
+
+    def at(free: int, used: int = 100 << 30) -> list[str]:
+        device = {"nvmlDeviceGetUUID": "GPU-0", "memv2": {"used": used, "free": free}}
+        return run.cramped({"nvmlInit": None, "devices": [device]}, seen)
+
+    assert at(2 << 30) == []
+    assert "only 2047 MiB free" in at((2 << 30) - 1)[0]
+    assert at(1 << 30, used=0) == [], "small, but nobody's"
+
+
+def test_a_test_beside_others_takes_a_quarter_and_leaves_a_reserve() -> None:
+    for free in (0, 1 << 30, 2 << 30, 40 << 30, 140 << 30):
+        taken = 2 * room_of(free, shared=True)
+        assert taken <= free // 4
+        assert free - taken >= min(free, 1 << 30)
+    assert room_of(8 << 30, shared=False) == 2 << 30
+
+
+def test_no_variable_of_a_service_has_files_written_or_loses_its_end() -> None:
+    own = {"NCCL_DEBUG_FILE": "/var/log/x", "CUDA_COREDUMP_FILE": "/x", "HOME": "/root", "NCCL_ALGO": "Ring"}
+    long = ":".join(f"/opt/{number}/lib" for number in range(400))
+    told = environment.ranks({**own, "NCCL_TOPO_DUMP_FILE": "/t", "LD_LIBRARY_PATH": long}, None, {})
+    assert told["LD_LIBRARY_PATH"] == long
+    whole = environment.of_child(told, own)
+    assert (whole["HOME"], whole["NCCL_ALGO"]) == ("/root", "Ring")
+    assert not [name for name in (*told, *whole) if name.endswith("_FILE")]
+
+
+def test_a_file_of_variables_is_read_as_systemd_reads_it(tmp_path: Path) -> None:
+    file = tmp_path / "env"
+    file.write_text(
+        "NCCL_IB_HCA=mlx5_0, mlx5_1 \n NCCL_ALGO = Ring\n; NCCL_PROTO=LL\nNCCL_NET_PLUGIN=it's\n"
+        'NCCL_SOCKET_IFNAME="eth0 \\"x\\""\nNCCL_TOPO_FILE=/a\\\n/b\nnonsense\n'
+    )
+    assert environment.parse_unit("x.service", UNIT.format(file=file)).variables == {
+        "NCCL_P2P_LEVEL": "SYS",
+        "NCCL_DEBUG": "WARN",
+        "NCCL_IB_HCA": "mlx5_0, mlx5_1",
+        "NCCL_ALGO": "Ring",
+        "NCCL_NET_PLUGIN": "it's",
+        "NCCL_SOCKET_IFNAME": 'eth0 "x"',
+        "NCCL_TOPO_FILE": "/a/b",
+    }
+
+
+def test_the_longest_run_holds_every_deadline_of_its_parts() -> None:
+    deadlines = Deadlines(init=10, size=5)
+    assert run.longest(deadlines) > 7 * 15 + 3 * (60 + 10 + 6 * 5)
+    assert run.longest(deadlines, 4 << 30) >= run.longest(deadlines) + 3 * 3 * 3 * 5
+    assert (deadlines.of("sum 8 1"), deadlines.of(f"bench {4 << 30}"), deadlines.of("init")) == (5, 20, 10)
+
+
+def test_the_keeper_removes_what_killed_ranks_left_and_only_that(tmp_path: Path) -> None:
+    names = [f"nccl-kpro-keeper-{os.getpid()}-{word}" for word in ("ours", "old", "foreign")]
+    try:
+        for name in names:
+            Path("/dev/shm", name).touch()
+        told = {"pids": [], "held": names[:2], "before": names[1:2]}
+        ended = child.run(child.self_command("_probe", "nccl-keeper"), 10, json.dumps(told).encode())
+        assert ended.code == 0
+        assert [Path("/dev/shm", name).exists() for name in names] == [False, True, True]
+    finally:
+        for name in names:
+            Path("/dev/shm", name).unlink(missing_ok=True)
 
 
 def test_the_probes_start_without_click_and_rich(rig: Rig) -> None:

@@ -114,6 +114,18 @@ def test_a_stranger_is_refused_and_does_not_count_as_a_node() -> None:
         server.close()
 
 
+def test_of_two_that_say_they_are_one_node_the_second_is_refused() -> None:
+    port = free_port()
+    server = Server("127.0.0.1", port, b"ours", 2, join_s=2, id_s=2)
+    try:
+        first = Client.connect("127.0.0.1", port, b"ours", 1, 2)
+        with pytest.raises(Refused, match="there already"):
+            Client.connect("127.0.0.1", port, b"ours", 1, 2)
+        first.close()
+    finally:
+        server.close()
+
+
 def test_a_line_without_end_is_cut_off() -> None:
     here, there = socket.socketpair()
     here.sendall(b"x" * 10000)
