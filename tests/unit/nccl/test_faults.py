@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-<<<<<<< HEAD
 import json
-import shutil
-=======
->>>>>>> red2
 import signal
 import subprocess
 import time
