@@ -8,7 +8,11 @@ from typing import Any
 
 import click
 
+<<<<<<< HEAD
 from checks import record as records
+=======
+from checks import testhost
+>>>>>>> red1
 from checks.errors import BadInput, Unreachable
 from checks.files import write_whole
 from checks.gpus import collect, dump, early, host_seat, judge, node
@@ -165,7 +169,7 @@ def _asked(
             raise BadInput(
                 f"--leave-out {', '.join(sorted(unknown))}: no such check; 'provcheck explain' lists them"
             )
-    earlier = records.load(since) if since else None
+    earlier = _saved((since,)) if since else None
     if earlier is not None and earlier.nvml is None:
         raise BadInput(f"--since {since} holds no NVML dump: make it with 'provcheck gpus --record FILE'")
     plan = Plan(None if needs is None else int(needs * GIB), mig, COMPUTE_MODES.get(compute_mode or ""))

@@ -24,6 +24,7 @@ from checks.data.xids import (
 from checks.gpus.dump import Gap, Gpu
 from checks.gpus.health import address
 from checks.gpus.kernel_events import Event, What
+from checks.gpus.kernlog import LINES_KEPT
 from checks.gpus.rule import Outcome, Scene, passed, skipped, unknown, warned
 from checks.model import Status
 
@@ -169,10 +170,8 @@ def _counted(events: Sequence[Event]) -> str:
     counts = Counter(event.number if event.what is What.XID else 79 for event in events)
     first = {event.number if event.what is What.XID else 79: event for event in reversed(events)}
     ranked = sorted(counts, key=lambda number: -_RANK[status_of(first[number])])
-    return ", ".join(
-        _name(first[number]) + (f" ({counts[number]} times)" if counts[number] > 1 else "")
-        for number in ranked
-    )
+    often = {n: f" ({'at least ' * (m >= LINES_KEPT)}{m} times)" for n, m in counts.items() if m > 1}
+    return ", ".join(_name(first[number]) + often.get(number, "") for number in ranked)
 
 
 def _name(event: Event) -> str:
