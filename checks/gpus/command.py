@@ -8,11 +8,6 @@ from typing import Any
 
 import click
 
-<<<<<<< HEAD
-from checks import record as records
-=======
-from checks import testhost
->>>>>>> red1
 from checks.errors import BadInput, Unreachable
 from checks.files import write_whole
 from checks.gpus import collect, dump, early, host_seat, judge, node
