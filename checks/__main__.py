@@ -1,6 +1,10 @@
 """``python -m checks`` and the entry of the single-file provcheck."""
 
-from checks.cli import main
-
 if __name__ == "__main__":
+    if isinstance(archive := getattr(globals().get("__loader__"), "archive", None), str):
+        from checks import zipped
+
+        zipped.install(archive)
+    from checks.cli import main
+
     raise SystemExit(main())

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from click.shell_completion import CompletionItem
 
 from checks import __version__
 from checks.cli import Row
 from checks.errors import BadInput
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 HELP = """Proves that GPUs, drivers and a served model really work, and names the cause when they do not.
 
@@ -51,6 +53,8 @@ class LazyGroup(click.Group):
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """The names from the table: a key press imports no command."""
+        from click.shell_completion import CompletionItem
+
         names = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
         options = click.Command.shell_complete(self, ctx, incomplete)
         return [*(CompletionItem(name, help=self._table[name].help) for name in names), *options]

@@ -9,10 +9,9 @@ from typing import Any
 import click
 
 from checks import record as records
-from checks import testhost
 from checks.errors import BadInput, Unreachable
 from checks.files import write_whole
-from checks.gpus import collect, dump, early, host_seat, judge, mask, node
+from checks.gpus import collect, dump, early, host_seat, judge, node
 from checks.gpus.dump import Gap
 from checks.gpus.health import address
 from checks.gpus.rule import COMPUTE_MODES, Plan, Scene
@@ -124,6 +123,8 @@ def gpus(
         return finish(Report("gpus", (finding,), facts={"host": how.host}), how)
     record = _with_environment(record, options["pid"], options["unit"])
     if record_to is not None:
+        from checks.gpus import mask
+
         masked = mask.record(record, serials=not options["with_serials"], uuids=options["mask"])
         write_whole(record_to, masked.dump())
     report = judge_record(
@@ -257,6 +258,8 @@ def _plain(value: object) -> str | None:
 
 def gated(report: Report, root: str = "") -> Report:
     """A replayed report as a gate must see it: green only where the test-host marker is."""
+    from checks import testhost
+
     try:
         uuid = testhost.marker(root)
         why = f"{testhost.MARKER} is not there"

@@ -1,6 +1,7 @@
 """Recorded machines through the command line: verdict, exit code and the findings that matter.
 
-The records are composed to the real form; INDEX.tsv says what each must lead to.
+h200_bare, h200_in_lxc... and h200_held... were taken on one H200, its identity replaced; the others are composed to the
+real form. INDEX.tsv says what each must lead to.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from typing import Any
 import pytest
 
 from checks.cli import main
+from tests.replay.rows import holds, names, rows
 
 HERE = Path(__file__).parent
 TWO_A6000 = HERE.parents[2] / "provision" / "testhost" / "records" / "two-a6000.json"
-ROWS = [line.split("\t") for line in (HERE / "INDEX.tsv").read_text().splitlines()[1:]]
+ROWS = rows(HERE)
 
 
 def replay(path: Path, args: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, Any]]:
@@ -24,20 +26,7 @@ def replay(path: Path, args: list[str], capsys: pytest.CaptureFixture[str]) -> t
     return code, json.loads(capsys.readouterr().out)
 
 
-def holds(findings: list[dict[str, Any]], wanted: str) -> bool:
-    """``gpu.ecc@gpu1=fail``; the subject ``gpu*`` means every GPU, and at least one; ``~`` is a space."""
-    name, _, status = wanted.partition("=")
-    identity, _, subject = name.partition("@")
-    found = [
-        f["status"]
-        for f in findings
-        if f["id"] == identity
-        and (f["subject"] == subject.replace("~", " ") or (subject == "gpu*" and f["subject"] != "host"))
-    ]
-    return bool(found) and set(found) <= set(status.split("|"))
-
-
-@pytest.mark.parametrize(("name", "args", "code", "wanted"), ROWS, ids=[f"{row[0]} {row[1]}" for row in ROWS])
+@pytest.mark.parametrize(("name", "args", "code", "wanted"), ROWS, ids=names(HERE))
 def test_each_recorded_machine_gets_the_verdict_of_the_index(
     name: str, args: str, code: str, wanted: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -72,6 +61,29 @@ def test_a_gpu_that_did_not_start_is_told_in_the_kernel_s_own_words(
     assert said in finding["message"]
     assert finding["cause"]
     assert finding["fix"]
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "identity", "said"),
+    [
+        ("h200_in_lxc_without_uvm", [], "node.device_nodes", "/dev/nvidia-uvm is missing"),
+        ("h200_in_lxc_with_shm_of_1_mib", [], "node.shm", "/dev/shm has 1 MiB of 1 MiB free"),
+        (
+            "h200_in_lxc_with_library_of_535",
+            [],
+            "driver.library",
+            "kernel module 580.159.04, library 535.261.03",
+        ),
+        ("h200_held_by_another", ["--needs", "130"], "gpu.memory", "held by pid 2476 (python3)"),
+        ("h200_in_lxc_held_from_outside", [], "gpu.processes", "no process is to be seen"),
+    ],
+)
+def test_a_fault_made_on_a_real_machine_is_named(
+    name: str, args: list[str], identity: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, report = replay(HERE / f"{name}.json", args, capsys)
+    (finding,) = [f for f in report["findings"] if f["id"] == identity]
+    assert said in finding["message"]
 
 
 def test_the_demonstration_s_record_is_green_replayed_and_says_that_it_is_composed(

@@ -115,9 +115,9 @@ def test_no_sections_lead_to_anything_but_findings(healthy: Callable[..., Any], 
     ids=range(8),
 )
 def test_a_hostile_text_takes_seconds_at_most(text: str) -> None:
-    began = time.monotonic()
+    began = time.process_time()
     with suppress(BadInput):
         texts.read(text.encode(), "hostile")
     node.parse([Section(kernlog.KIND, kernlog.PATH, text.encode())], "record")
     host_bus.numbers(text)
-    assert time.monotonic() - began < 10
+    assert time.process_time() - began < 10

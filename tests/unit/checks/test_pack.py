@@ -84,6 +84,39 @@ def test_bytecode_never_comes_without_its_source_and_is_of_the_python_that_build
         assert all(archive.read(name).startswith(importlib.util.MAGIC_NUMBER) for name in compiled)
 
 
+COMPILED = """
+import runpy, sys
+seen = []
+sys.addaudithook(lambda event, args: event == "compile" and seen.append(str(args[1])))
+path = sys.argv[1]
+sys.argv[:] = [path, "_probe", "nvml"] if sys.argv[2] == "child" else [path, "gpus", "--expect", "0"]
+try:
+    runpy.run_path(path, run_name="__main__")
+except SystemExit:
+    pass
+inside = [name for name in seen if name.startswith(path + "/")]
+print()
+print(len(inside), *sorted({name[len(path) + 1:] for name in inside if inside.count(name) > 1}))
+"""
+
+
+@pytest.mark.parametrize(("who", "least"), [("child", 10), ("parent", 60)])
+def test_where_the_bytecode_is_of_another_python_each_source_is_compiled_once(
+    who: str, least: int, single: Path, tmp_path: Path
+) -> None:
+    bare = tmp_path / "bare.pyz"
+    with zipfile.ZipFile(single) as full, zipfile.ZipFile(bare, "w") as sources:
+        for name in full.namelist():
+            if not name.endswith(".pyc"):
+                sources.writestr(name, full.read(name))
+    ran = subprocess.run(
+        [sys.executable, "-I", "-c", COMPILED, str(bare), who], capture_output=True, text=True, check=True
+    )
+    number, *twice = ran.stdout.splitlines()[-1].split()
+    assert int(number) > least
+    assert set(twice) <= {"__main__.py", "checks/__init__.py", "checks/zipped.py"}
+
+
 def test_another_process_builds_the_same_bytes(single: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.pyz"
     build = "import sys; from pathlib import Path; from checks import pack; pack.build(Path(sys.argv[1]))"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import time
@@ -242,6 +243,13 @@ def test_a_replayed_record_is_judged_as_it_was_live(rig: Rig, tmp_path: Path) ->
     assert again.code == live.code == 1
     assert again.report["findings"] == live.report["findings"]
     assert again.report["evidence"] == "replayed"
+
+
+def test_a_record_keeps_no_serial_number(rig: Rig, tmp_path: Path) -> None:
+    record = tmp_path / "nccl.json"
+    rig.run(*SHORT, "--record", str(record))
+    devices = json.loads(record.read_text())["nvml"]["devices"]
+    assert {device["nvmlDeviceGetSerial"] for device in devices} == {"masked"}
 
 
 def test_the_services_variables_reach_the_ranks(rig: Rig) -> None:

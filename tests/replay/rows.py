@@ -1,0 +1,34 @@
+"""INDEX.tsv of a folder of records: file, arguments, exit code, and the findings that must be so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+
+def rows(folder: Path) -> list[list[str]]:
+    """The rows below the heading, each of four texts."""
+    return [line.split("\t") for line in (folder / "INDEX.tsv").read_text().splitlines()[1:]]
+
+
+def names(folder: Path) -> list[str]:
+    """How pytest calls each row."""
+    return [f"{row[0]} {row[1]}" for row in rows(folder)]
+
+
+def holds(findings: list[dict[str, Any]], wanted: str) -> bool:
+    """``gpu.ecc@gpu1=fail``; the subject ``gpu*`` means every GPU, and at least one; ``~`` is a space."""
+    name, _, status = wanted.partition("=")
+    identity, _, subject = name.partition("@")
+    found = [
+        f["status"]
+        for f in findings
+        if f["id"] == identity
+        and (f["subject"] == subject.replace("~", " ") or (subject == "gpu*" and f["subject"] != "host"))
+    ]
+    return bool(found) and set(found) <= set(status.split("|"))
+
+
+def all_of(findings: list[dict[str, Any]]) -> set[str]:
+    """The findings as an index writes them that names every one."""
+    return {f"{f['id']}@{f['subject'].replace(' ', '~')}={f['status']}" for f in findings}
