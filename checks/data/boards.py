@@ -12,8 +12,9 @@ class Board(NamedTuple):
     ``links`` is how many NVLinks must be active where the GPU is one of several (None: a bridge is optional or
     there is no NVLink), ``fabric`` whether an NVSwitch fabric must be up, ``ecc`` whether ECC must be on.
     ``cluster``: the fabric spans machines, so a completed one has a cluster UUID. ``runs_at_max``: its default
-    application clock is its greatest, so that a lower one was set by somebody. ``nvlink``: NVLink version.
-    ``bandwidth``: of its memory, GB/s (1e9). ``generation`` and ``lanes``: the board's PCIe. ``watts``: default
+    application clock is its greatest, so that a lower one was set by somebody (an A100 boosts above its own; where
+    the driver tells the default, that counts). ``nvlink``: NVLink version. ``bandwidth``: of its memory, GB/s (1e9).
+    ``generation`` and ``lanes``: the board's PCIe. ``watts``: default
     power limit. None wherever no datasheet was at hand.
     """
 
@@ -43,12 +44,12 @@ BOARDS = (
     Board(r"H20", 18, True, True, f"{_FABRIC}; 18 links, 900 GB/s", False, True, 4, 4000, 5, 16, 500),
     Board(r"B200", 18, True, True, f"{_NVLINK}; {_FABRIC}", False, True, 5, 8000, None, 16, 1000),
     Board(r"B300.*", 18, True, True, f"{_NVLINK}; {_FABRIC}", False, True, 5, 8000, None, 16, None),
-    Board(r"GB[23]00", 18, True, True, f"{_NVLINK}; leptonai/gpud#1108", True, True, 5, 8000),
+    Board(r"GB[23]00", 18, True, True, f"{_NVLINK}; leptonai/gpud#1108", True, False, 5, 8000),
     # Ampere's fabric manager reports no state through NVML: only the links can be judged.
-    Board(r"A100-SXM4-40GB", 12, False, True, _AMPERE, False, True, 3, 1555, 4, 16, 400),
-    Board(r"A100-SXM4-80GB", 12, False, True, _AMPERE, False, True, 3, 2039, 4, 16, 400),
-    Board(r"A100-SXM4-\d+GB", 12, False, True, _AMPERE, False, True, 3),
-    Board(r"A800-SXM4-.*", 8, False, True, "NVIDIA A800: 8 of A100's 12 links", False, True, 3, None, 4, 16),
+    Board(r"A100-SXM4-40GB", 12, False, True, _AMPERE, False, False, 3, 1555, 4, 16, 400),
+    Board(r"A100-SXM4-80GB", 12, False, True, _AMPERE, False, False, 3, 2039, 4, 16, 400),
+    Board(r"A100-SXM4-\d+GB", 12, False, True, _AMPERE, False, False, 3),
+    Board(r"A800-SXM4-.*", 8, False, True, "NVIDIA A800: 8 of A100's 12 links", False, False, 3, None, 4, 16),
     Board(
         r"(Tesla )?V100-SXM\d?-\d+GB.*",
         6,
@@ -75,7 +76,7 @@ BOARDS = (
         True,
         f"{_AMPERE}; bridges are optional",
         False,
-        True,
+        False,
         3,
         1555,
         4,
@@ -89,7 +90,7 @@ BOARDS = (
         True,
         f"{_AMPERE}; bridges are optional",
         False,
-        True,
+        False,
         3,
         1935,
         4,

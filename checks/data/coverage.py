@@ -52,10 +52,10 @@ COVERAGE = (
     Row("Persistence mode", "per GPU", ("gpu.persistence",)),
     Row("MIG and compute mode", "against the plan", ("gpu.mig", "gpu.compute_mode")),
     Row("Processes and memory already held", "before a launch", ("gpu.processes", "gpu.memory")),
-    Row("BAR1", "size and use", ("gpu.bar1",)),
+    Row("BAR1", "size", ("gpu.bar1",)),
     Row(
         "GSP firmware",
-        "mode and version, equal across GPUs",
+        "mode and version, against the driver and across GPUs",
         ("gpu.gsp", "gpu.vbios", "gpu.inforom", "gpu.identity"),
     ),
     Row(

@@ -73,8 +73,8 @@ GPU_MORE: dict[str, Entry] = {
     "gpu.clocks": Entry(
         "Nobody set the clocks lower",
         "Application clocks and locked clocks outlive the program that set them, and no error tells of them: the GPU "
-        "is just slower than its siblings. Judged are application clocks on boards that run at their greatest by "
-        "default, limits that differ between siblings, and clocks of siblings that work equally hard.",
+        "is just slower than its siblings. Judged are application clocks below the driver's or the board's default, "
+        "limits that differ between siblings, and clocks of siblings that work equally hard.",
         "warn gpu2 gpu.clocks application clock 1200 MHz, greatest 1980; gpu0 has 1980",
         "nvidia-smi -i N --reset-applications-clocks --reset-gpu-clocks, or silence the finding when it is meant.",
         "Azure/azurehpc-health-checks sets them; nvmlDeviceGetApplicationsClock, nvmlDeviceGetMaxClockInfo",

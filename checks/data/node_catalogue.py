@@ -39,7 +39,7 @@ NODE: dict[str, Entry] = {
     "fabric.manager": Entry(
         "Fabric manager runs where NVSwitches need it",
         "Without it CUDA ends with error 802, although nvidia-smi works and every link looks up. It accepts only "
-        "a driver of exactly its own version.",
+        "a driver of exactly its own version. Errors in its own log since its last start count too.",
         "fail host fabric.manager 6 NVSwitches are on the bus: they need nvidia-fabricmanager, and it does not run",
         "Install it in the driver's version, hold both packages, enable the service.",
         "Fabric Manager User Guide; NVIDIA/NVSentinel#889",

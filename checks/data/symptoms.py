@@ -155,6 +155,18 @@ SYMPTOMS = (
             "no GPU is visible to CUDA: hidden by a variable, no device node (nvidia-uvm), or no driver",
             "look at node.environment, node.device_nodes and driver.loaded", "node.device_nodes",
             "CUDA runtime error 100"),
+    Symptom("device-busy", r"is/are busy or unavailable|cudaErrorDevicesUnavailable|CUDA_ERROR_DEVICE_UNAVAILABLE",
+            "the GPU's compute mode is prohibited, or exclusive and another process has it; or MIG is on without a"
+            " device",
+            "read gpu.compute_mode, gpu.processes and gpu.mig", "gpu.compute_mode", "CUDA error 46, cuda.h"),
+    Symptom("driver-too-old", r"driver on your system is too old|driver version is insufficient for CUDA",
+            "the program was built for a newer CUDA than the driver knows",
+            "install a newer driver, or a build of the program for the driver's CUDA version (nvidia-smi names it)",
+            "driver.floor", "CUDA error 35, cudaErrorInsufficientDriver"),
+    Symptom("no-peers", r"platform lacks GPU P2P capability|Custom allreduce is disabled because",
+            "the GPUs cannot copy to each other directly: no NVLink or bridge, another host bridge, or a board without"
+            " peer-to-peer; the engine works, only slower", "read pcie.p2p and nvlink.state", "pcie.p2p",
+            "vllm, custom_all_reduce.py"),
     Symptom("no-kernel-image", r"no kernel image is available",
             "the program was not built for this generation of GPUs", "install a build for it", "driver.floor",
             "CUDA runtime error 209"),

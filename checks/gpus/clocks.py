@@ -7,8 +7,9 @@ from checks.gpus.dump import Gap, Gpu
 from checks.gpus.heat import APPLICATION, idle, reasons, utilisation
 from checks.gpus.rule import Outcome, Scene, first_error, passed, unread, warned
 
-_SET, _MAX, _NOW = (
+_SET, _DEFAULT, _MAX, _NOW = (
     "nvmlDeviceGetApplicationsClock:{}",
+    "nvmlDeviceGetDefaultApplicationsClock:{}",
     "nvmlDeviceGetMaxClockInfo:{}",
     "nvmlDeviceGetClockInfo:{}",
 )
@@ -26,15 +27,19 @@ def clocks(gpu: Gpu, scene: Scene) -> Outcome | None:
     top, app = gpu.number(_MAX.format("gfx")), gpu.number(_SET.format("gfx"))
     now = gpu.number(_NOW.format("gfx"))
     unset = f"nvidia-smi -i {gpu.index} --reset-applications-clocks --reset-gpu-clocks, unless it is meant"
+    default = gpu.number(_DEFAULT.format("gfx"))
     if isinstance(app, int) and isinstance(top, int) and app < top:
         faster = [one for one in scene.siblings(gpu) if _above(one.number(_SET.format("gfx")), app)]
         board = board_of(gpu.name)
-        if faster or (board is not None and board.runs_at_max):
+        usual = top if board is not None and board.runs_at_max else app
+        usual = default if isinstance(default, int) else usual
+        if faster or app < usual:
             than = f"; {faster[0].subject} has {faster[0].number(_SET.format('gfx'))}" if faster else ""
+            by_default = f"default {default}" if _above(default, app) else f"greatest {top}"
             return warned(
-                f"application clock {app} MHz, greatest {top}{than}",
+                f"application clock {app} MHz, {by_default}{than}",
                 value=app,
-                limit=top,
+                limit=usual if app < usual else top,
                 unit="MHz",
                 fix=unset,
             )
@@ -47,7 +52,7 @@ def clocks(gpu: Gpu, scene: Scene) -> Outcome | None:
             cause="boards of one name with different limits: another VBIOS or another variant",
             fix="compare gpu.vbios of the two; ask the vendor for the firmware of the faster",
         )
-    return _running(gpu, scene, now, app, unset) or _told(top, app, now)
+    return _running(gpu, scene, now, app, unset) or _told(top, app, now, default)
 
 
 def _running(gpu: Gpu, scene: Scene, now: int | Gap, app: int | Gap, unset: str) -> Outcome | None:
@@ -74,8 +79,8 @@ def _running(gpu: Gpu, scene: Scene, now: int | Gap, app: int | Gap, unset: str)
     return None
 
 
-def _told(top: int | Gap, app: int | Gap, now: int | Gap) -> Outcome:
-    error = first_error(top, app, now)
+def _told(top: int | Gap, app: int | Gap, now: int | Gap, default: int | Gap) -> Outcome:
+    error = first_error(top, app, now, default)
     if error is not None:
         return unread("clocks", error)
     if isinstance(top, Gap):

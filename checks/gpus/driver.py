@@ -24,6 +24,9 @@ _NO_LIBRARY = (
 )
 
 
+_SAY = "say --expect N; when GPUs should be here: lspci -d 10de: shows those on the bus, dmesg why the driver left them"
+
+
 def responds(scene: Scene) -> Outcome:
     """Did NVML answer in time? A hang is Xid 119, a dead GSP or a GPU in reset; a new try hangs as well."""
     init = scene.dump.init
@@ -68,9 +71,15 @@ def loaded(scene: Scene) -> Outcome:
         return passed("the kernel module is loaded", value=_text(scene.dump.driver))
     if node.module is not None:
         return passed(f"the kernel module {node.module} is loaded", value=node.module)
+    if init.code == MISMATCH:
+        return passed("the kernel module is loaded, of another version than the library: see driver.library")
     if init.code != DRIVER_NOT_LOADED and not node.module_absent:
         return unknown(f"NVML could not be started ({init}) and the kernel module was not looked at")
     cause = f"GPUs on the bus: {node.held_by()}" if node.gpus else None
+    if node.gpus == ():
+        cause = (
+            "no NVIDIA GPU is on the PCI bus: none is seated and powered, or none was passed to this machine"
+        )
     fix = "load it (modprobe nvidia) and read 'dmesg | grep -i nvrm' when that fails"
     if any(gpu.driver == "vfio-pci" for gpu in node.gpus or ()):
         fix = "release the GPUs from vfio-pci, install the driver for this kernel, load it (modprobe nvidia)"
@@ -89,7 +98,13 @@ def library(scene: Scene) -> Outcome:
             )
         if nvml == driver or nvml.endswith(f".{driver}"):
             return passed(f"library and kernel module are both {driver}", value=driver)
-        return warned(f"the kernel module is {driver} and the library {nvml}", value=nvml, limit=driver)
+        return warned(
+            f"the kernel module is {driver} and the library {nvml}",
+            value=nvml,
+            limit=driver,
+            cause="packages were upgraded under the loaded module, or a container brings a library of its own",
+            fix="reboot or reload the modules, hold the packages; a container needs the version of its host",
+        )
     if init.code == MISMATCH:
         return _mismatch(scene)
     cause, fix = _ADVICE.get(init.code, (None, "run 'nvidia-smi' by hand and read its error"))
@@ -191,9 +206,7 @@ def count(scene: Scene) -> Outcome:
             f"{seen}{of} GPUs: more than expected", value=seen, limit=expect, fix="correct the inventory"
         )
     if expect is None and seen == 0:
-        return unknown(
-            "NVML lists no GPU, and nobody said how many there should be", value=0, fix="say --expect N"
-        )
+        return unknown("NVML lists no GPU, and nobody said how many there should be", value=0, fix=_SAY)
     lost = [gpu.subject for gpu in scene.dump.gpus if gpu.lost() is not None]
     but = f", and NVML counts {', '.join(lost)} although lost: see gpu.lost" if lost else ""
     return passed(f"{seen}{of} GPUs{but}", value=seen, limit=expect)
@@ -213,6 +226,10 @@ def _count_without_nvml(scene: Scene) -> Outcome:
             limit=expect,
             cause=f"on the bus: {scene.node.held_by()}" if gpus else "no NVIDIA GPU is on the PCI bus",
             fix="check that the boards are seated and powered, and that firmware and hypervisor show them",
+        )
+    if gap == NOT_READ and gpus == ():
+        return unknown(
+            "no NVIDIA GPU is on the PCI bus, and nobody said how many there should be", value=0, fix=_SAY
         )
     cause = f"on the bus: {scene.node.held_by()}" if gpus else None
     return unknown(

@@ -74,15 +74,9 @@ class Gpu:
         return value if isinstance(value, (int, Gap)) else NOT_READ
 
     def text(self, key: str) -> str | Gap:
-        """A text; the mark ``b:`` of a getter that still gives bytes is taken off."""
+        """A text as ``words`` gives it."""
         value = self._value(key)
-        return (
-            value.removeprefix("b:")
-            if isinstance(value, str)
-            else value
-            if isinstance(value, Gap)
-            else NOT_READ
-        )
+        return words(value) if isinstance(value, str) else value if isinstance(value, Gap) else NOT_READ
 
     def numbers(self, key: str) -> tuple[int, ...] | Gap:
         value = self._value(key)
@@ -135,7 +129,7 @@ class Gpu:
         if entry is None:
             return NOT_READ
         if entry.get("ret") != 0:
-            return Gap(entry.get("ret"), "field not readable")
+            return Gap(entry.get("ret"), "field not readable").unnumbered
         # valueType 1 is an unsigned int, 3 an unsigned long long (nvml.h, nvmlValueType_t)
         value = entry.get("ui") if entry.get("type") == 1 else entry.get("ull")
         return value if isinstance(value, int) else NOT_READ
@@ -159,7 +153,8 @@ class Gpu:
         if isinstance(links, Gap):
             return links
         value = links.get(str(number), {}).get(key)
-        return _gap(value) or value
+        gap = _gap(value)
+        return value if gap is None else gap.unnumbered
 
     @property
     def name(self) -> str:
@@ -277,7 +272,13 @@ def _gap(value: Any) -> Gap | None:
 def _system(data: Mapping[str, Any], key: str, name: str) -> Any:
     if key not in data:
         return NOT_READ
-    return _gap(data[key]) or shapes.check(data[key], SHAPES[key], f"{name}: {key}")
+    value = _gap(data[key]) or shapes.check(data[key], SHAPES[key], f"{name}: {key}")
+    return words(value) if isinstance(value, str) else value
+
+
+def words(text: str) -> str:
+    """A text of NVML without the mark ``b:`` of a getter that still gives bytes, and without what pads it."""
+    return text.removeprefix("b:").partition("\0")[0].strip()
 
 
 def _gpu(index: int, device: Any, name: str) -> Gpu:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from checks.data.boards import Board, board_of
 from checks.gpus.dump import Gap, Gpu
 from checks.gpus.growth import before
+from checks.gpus.nvlink import active
 from checks.gpus.rule import Outcome, Scene, failed, passed, skipped, unknown, unread, warned
 
 NOT_SUPPORTED, NOT_STARTED, IN_PROGRESS, COMPLETED = 0, 1, 2, 3
@@ -20,18 +23,15 @@ def fabric(gpu: Gpu, scene: Scene) -> Outcome:
     """State, status and health of the NVSwitch fabric. Links that are up prove nothing: only state 3 does, and
     what a GPU says of status, health or cluster in any other state is left over from before."""
     board, info = board_of(gpu.name), gpu.struct("fabricV")
-    must = board is not None and board.fabric and len(scene.dump.gpus) > 1
+    must = board is not None and board.fabric and len(scene.dump.gpus) > 1 and not _joined_directly(gpu)
     if isinstance(info, Gap):
-        return unread("fabric state", info, must_exist=must)
+        return _untold(info, must)
     state, status = info.get("state"), info.get("status")
     if not isinstance(state, int) or not isinstance(status, int):
         return unknown("the fabric information has no state or status")
     if state == NOT_SUPPORTED:
-        gap = Gap(3, "not supported")
         return (
-            unread("fabric state", gap, must_exist=True)
-            if must
-            else skipped("this GPU is in no NVSwitch fabric")
+            _untold(Gap(3, "not supported"), must) if must else skipped("this GPU is in no NVSwitch fabric")
         )
     if state == NOT_STARTED:
         cause = (
@@ -43,8 +43,44 @@ def fabric(gpu: Gpu, scene: Scene) -> Outcome:
     if state != COMPLETED:
         return unknown(f"fabric state {state} is not known here", value=state, limit=COMPLETED)
     if status != 0:
-        return failed(f"the fabric is completed with error status {status}", value=status, limit=0, fix=_FIX)
+        word = f" ({_STATUS[status]})" if status in _STATUS else ""
+        return failed(
+            f"the fabric is completed with error status {status}{word}",
+            value=status,
+            limit=0,
+            cause="fabric manager did not take this GPU in; the state alone looks well (Azure/azhpc-images#506)",
+            fix=_FIX,
+        )
     return _cluster(gpu, scene, board, info) or _health(info)
+
+
+GPU_AT_END = 0
+"""NVML_NVLINK_DEVICE_TYPE_GPU"""
+
+
+def _joined_directly(gpu: Gpu) -> bool:
+    """Whether every link that is up ends at another GPU, as on baseboards of four: there is no switch, hence no
+    fabric."""
+    ends = [gpu.link(number, "remote_type") for number in active(gpu)]
+    return bool(ends) and all(end == GPU_AT_END for end in ends)
+
+
+_STATUS = {
+    3: "not supported",
+    10: "timeout",
+    15: "GPU is lost",
+    23: "insufficient resources",
+    999: "unknown error",
+}
+"""nvmlReturn_t, as the status of a fabric."""
+
+
+def _untold(gap: Gap, must: bool) -> Outcome:
+    outcome = unread("fabric state", gap, must_exist=must)
+    if not must:
+        return outcome
+    cause = "fabric manager never ran, or the driver is too old to tell it (leptonai/gpud#1108)"
+    return replace(outcome, cause=cause, fix=_FIX)
 
 
 def _in_progress(gpu: Gpu, scene: Scene) -> Outcome:
@@ -80,6 +116,8 @@ def _cluster(gpu: Gpu, scene: Scene, board: Board | None, info: Mapping[str, Any
             cause="the rack's fabric manager or IMEX did not take this GPU in (Azure/azhpc-images#506)",
             fix=f"ask the rack's fabric manager for this tray; {_FIX}",
         )
+    if _with_most(gpu, scene):
+        return None
     for other in scene.siblings(gpu):
         theirs = other.struct("fabricV")
         if isinstance(theirs, Gap) or theirs.get("state") != COMPLETED or _identity(theirs) == (uuid, clique):
@@ -93,6 +131,15 @@ def _cluster(gpu: Gpu, scene: Scene, board: Board | None, info: Mapping[str, Any
             fix="if that partition is not meant, " + _FIX,
         )
     return None
+
+
+def _with_most(gpu: Gpu, scene: Scene) -> bool:
+    """Whether most GPUs of its name are where it is: then it is the others that are told."""
+    infos = [one.struct("fabricV") for one in (gpu, *scene.siblings(gpu))]
+    places = [
+        _identity(info) for info in infos if not isinstance(info, Gap) and info.get("state") == COMPLETED
+    ]
+    return 2 * Counter(map(repr, places))[repr(places[0])] > len(places)
 
 
 def _health(info: Mapping[str, Any]) -> Outcome:

@@ -88,6 +88,9 @@ PLAIN: dict[str, tuple[Getter, ...]] = {
         *_each(
             "int", "nvmlDeviceGetApplicationsClock", "nvmlDeviceGetApplicationsClock:{}", **_CLOCK_DOMAINS
         ),
+        Getter(
+            "nvmlDeviceGetDefaultApplicationsClock:gfx", "nvmlDeviceGetDefaultApplicationsClock", "int", (0,)
+        ),
         *_plain("struct", "GetUtilizationRates"),
     ),
     "violations": _each(

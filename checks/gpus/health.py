@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from checks.bdf import Bdf
-from checks.gpus.dump import Gap, Gpu
+from checks.gpus.dump import NO_PERMISSION, UNKNOWN_ERROR, Gap, Gpu
 from checks.gpus.rule import Outcome, Scene, failed, first_error, passed, unknown, unread
 
 _RECOVERY = {
@@ -16,6 +16,16 @@ _RECOVERY = {
     7: "reboot the host",
 }
 """NVML_FI_DEV_GET_GPU_RECOVERY_ACTION, from nvml.h; 0 is none."""
+
+_ACTIONS = {
+    1: "GPU reset",
+    2: "node reboot",
+    3: "drain peer-to-peer",
+    4: "drain and reset",
+    5: "IMEX domain",
+    6: "bus reset",
+    7: "system reboot",
+}
 
 
 RESET_REQUIRED = 16
@@ -40,6 +50,21 @@ _REFUSED: dict[int | str | None, tuple[str, str, str]] = {
 """Codes of nvmlReturn_t with which NVML refuses a handle: word, cause, fix."""
 
 
+_CLOSED: dict[int | str | None, tuple[str, str]] = {
+    NO_PERMISSION: ("this user may not open its device node", "run as root, or give the user /dev/nvidia*"),
+    17: (
+        "a cgroup or the container keeps its device node back",
+        "see node.cgroup and node.device_nodes; pass the node, restart the container",
+    ),
+    28: ("the driver does not know it (any more)", "see gpu.count and gpu.xid; reboot the host"),
+    UNKNOWN_ERROR: (
+        "in a container: it lost the device node ('systemctl daemon-reload' on the host); else the driver is stuck",
+        "restart the container; on the host read 'dmesg | grep -i -e nvrm -e xid', reset the GPU or reboot",
+    ),
+}
+"""Codes with which NVML refuses a handle and which leave open whether the GPU is well: cause, fix."""
+
+
 def lost(gpu: Gpu, scene: Scene) -> Outcome:
     """Has the GPU fallen off the bus? NVML still counts it and still answers from its cache."""
     gap = gpu.lost()
@@ -53,11 +78,20 @@ def lost(gpu: Gpu, scene: Scene) -> Outcome:
         said = _REFUSED.get(gpu.handle.code)
         if said is not None:
             return failed(f"{said[0]}: {gpu.handle}", cause=said[1], fix=said[2])
-        return unknown(f"NVML gives no access to it: {gpu.handle}")
+        ours = isinstance(gpu.handle.code, str)
+        cause, fix = _CLOSED.get(
+            gpu.handle.code, (None, None if ours else "read 'dmesg | grep -i nvrm'; reboot the host")
+        )
+        return unknown(f"NVML gives no access to it: {gpu.handle}", cause=cause, fix=fix)
     live = [gpu.number("temp"), gpu.number("nvmlDeviceGetPowerUsage"), gpu.struct("nvmlDeviceGetMemoryInfo")]
     if all(isinstance(value, Gap) for value in live):
+        errors = first_error(*live)
         return unknown(
-            "neither temperature, power nor memory could be read, so nothing shows that it is alive"
+            "neither temperature, power nor memory could be read, so nothing shows that it is alive",
+            cause=f"NVML: {errors}; a GPU whose firmware (GSP) died ends so (Xid 119, 120)"
+            if errors
+            else None,
+            fix="stop the work on it, read 'dmesg | grep -i xid', reset it (nvidia-smi --gpu-reset) or reboot the host",
         )
     return passed("answers with live values")
 
@@ -83,7 +117,7 @@ def recovery(gpu: Gpu, scene: Scene) -> Outcome:
     action = gpu.by_field("GET_GPU_RECOVERY_ACTION")
     if isinstance(action, int) and action != 0:
         return failed(
-            f"the driver asks for recovery action {action}",
+            f"the driver asks for recovery: {_ACTIONS.get(action, 'unknown')} (action {action})",
             value=action,
             limit=0,
             fix=_RECOVERY.get(action, "look this action up in the driver's nvml.h"),

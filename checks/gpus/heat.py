@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from checks.data.boards import board_of
 from checks.gpus.dump import Gap, Gpu, Violation
 from checks.gpus.growth import before
-from checks.gpus.rule import Outcome, Scene, failed, first_error, passed, unread, warned
+from checks.gpus.modes import of_slices
+from checks.gpus.rule import Outcome, Scene, failed, first_error, passed, unknown, unread, warned
 
 IDLE, APPLICATION, SW_POWER_CAP, HW_SLOWDOWN = 0x1, 0x2, 0x4, 0x8
 SW_THERMAL, HW_THERMAL, HW_POWER_BRAKE = 0x20, 0x40, 0x80
@@ -100,7 +102,8 @@ def throttle(gpu: Gpu, scene: Scene) -> Outcome:
     lost = _time_lost(gpu, scene)
     if lost is not None:
         return lost
-    error = first_error(*map(gpu.number, _REASONS), gpu.struct("nvmlDeviceGetUtilizationRates"))
+    rates = gpu.struct("nvmlDeviceGetUtilizationRates")
+    error = first_error(*map(gpu.number, _REASONS), None if of_slices(gpu, rates) else rates)
     if error is not None:
         return unread("one of the readings of what holds the clocks", error)
     return passed("idle" if held & IDLE else "clocks not held down", value=f"{held:#x}")
@@ -153,6 +156,13 @@ def power_limit(gpu: Gpu, scene: Scene) -> Outcome:
         return unread("power limit", limit)
     if isinstance(default, Gap):
         return unread("default power limit", default)
+    board = board_of(gpu.name)
+    if default <= 0 and board is not None and board.watts is not None:
+        default = board.watts * 1000
+    if default <= 0:
+        return unknown(
+            "NVML tells a default power limit of 0 W: nothing to hold the limit against", value=limit // 1000
+        )
     lowest = limit if isinstance(enforced, Gap) else min(limit, enforced)
     watts, normal = lowest // 1000, default // 1000
     if lowest < default:

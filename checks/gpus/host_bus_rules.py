@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 
 from checks.gpus.dump import Gap
 from checks.gpus.host_bus import Port
 from checks.gpus.node import PciGpu
 from checks.gpus.rule import Outcome, Scene, failed, passed, skipped, unknown, warned
+from checks.model import Status
 
 Judged = Iterator[tuple[str, Outcome]]
 
@@ -117,7 +119,33 @@ def services_known(scene: Scene) -> bool:
 
 
 def fabric_manager(scene: Scene) -> Judged:
-    """Does nvidia-fabricmanager run where NVSwitches need it, in the driver's own version?"""
+    """Does nvidia-fabricmanager run where NVSwitches need it, in the driver's own version, and what does it say?"""
+    found = list(_manager(scene))
+    if scene.node.fabric_errors and not any(outcome.status is Status.FAIL for _, outcome in found):
+        found = [("host", _complaint(scene.node.fabric_errors))]
+    yield from found
+
+
+def _complaint(errors: Sequence[str]) -> Outcome:
+    other = next((line for line in errors if _OTHER_VERSION.search(line)), None)
+    if other is not None:
+        return failed(
+            f"nvidia-fabricmanager does not fit the driver: {other[:160]}",
+            cause="it refuses any driver of another version than its own; CUDA then ends with error 802",
+            fix="install fabric manager and driver of one version, hold both packages, restart it",
+        )
+    return warned(
+        f"nvidia-fabricmanager logged {len(errors)} errors; the last: {errors[-1][:160]}",
+        value=len(errors),
+        limit=0,
+        fix="read /var/log/fabricmanager.log and fabric.state of every GPU; restart it when that is not completed",
+    )
+
+
+_OTHER_VERSION = re.compile(r"do(?:es)?n['o ]?t match (?:with )?.*driver version|version mismatch", re.I)
+
+
+def _manager(scene: Scene) -> Judged:
     node = scene.node
     if node.gpus is None:
         return

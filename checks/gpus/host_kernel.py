@@ -62,7 +62,9 @@ def xid(scene: Scene) -> Judged:
     for bdf in named:
         if bdf not in listed and bdf not in foreign:
             yield str(bdf), _of_one(events, bdf, None)
-    if not listed and not named:
+    if any(event.bdf is None and _is_error(event) for event in events):
+        yield "host", _of_one(events, None, None)
+    elif not listed and not named:
         yield "host", _nobody(events)
 
 
@@ -91,12 +93,12 @@ def _is_error(event: Event) -> bool:
     return event.what in (What.XID, What.FALLEN)
 
 
-def _of_one(events: Sequence[Event], bdf: Bdf, gpu: Gpu | None) -> Outcome:
+def _of_one(events: Sequence[Event], bdf: Bdf | None, gpu: Gpu | None) -> Outcome:
     healed_at = max(
         (
             at
             for at, event in enumerate(events)
-            if event.what is What.LOAD or (event.what is What.RESET and event.bdf == bdf)
+            if event.what is What.LOAD or (event.what is What.RESET and bdf is not None and event.bdf == bdf)
         ),
         default=-1,
     )
@@ -120,7 +122,15 @@ def _of_one(events: Sequence[Event], bdf: Bdf, gpu: Gpu | None) -> Outcome:
             cause=f"this provcheck knows no Xid {worst.number}",
             fix="look it up in NVIDIA's Xid catalog; read gpu.recovery, which is the driver's own advice",
         )
-    return Outcome(status, text, value=worst.number, cause=row.cause, fix=row.fix or KINDS[row.kind].fix)
+    fix = row.fix or (_WATCH if _nonfatal(worst, row) else KINDS[row.kind].fix)
+    return Outcome(status, text, value=worst.number, cause=row.cause, fix=fix)
+
+
+_WATCH = "nothing at once: watch nvlink.errors and the log; when it recurs, call the vendor with its subcode"
+
+
+def _nonfatal(event: Event, row: Xid) -> bool:
+    return row.kind == NVLINK5 and event.fatal is False
 
 
 def row_of(event: Event) -> Xid | None:
@@ -137,14 +147,18 @@ def status_of(event: Event) -> Status:
     row = row_of(event)
     if row is None:
         return Status.WARN
-    if row.kind == NVLINK5 and event.fatal is False:
+    if _nonfatal(event, row):
         return Status.WARN
+    if event.number == 154 and event.recovered:
+        return Status.PASS
     return row.status or KINDS[row.kind].status
 
 
 def _mended(active: Sequence[Event], gpu: Gpu) -> bool:
     numbers = {event.number for event in active}
     rows = gpu.numbers("nvmlDeviceGetRemappedRows")
+    if gpu.by_field("GET_GPU_RECOVERY_ACTION") == 0:
+        numbers.discard(154)  # it only says that the action changed, and none is asked for now
     if 63 not in numbers or not numbers <= ABOUT_MEMORY or isinstance(rows, Gap):
         return False
     return rows[2] == 0 and rows[3] == 0
@@ -205,7 +219,9 @@ def _switches(events: Sequence[Event]) -> Outcome:
     row = SXIDS.get(worst.number or 0)
     name = f" {row.name}" if row else ""
     grade = {True: "fatal", False: "non-fatal", None: "of unknown gravity"}[worst.fatal]
-    text = f"SXid {worst.number}{name} ({grade}) on the NVSwitch at {worst.bdf}"
+    text = (
+        f"SXid {worst.number}{name} ({grade}) on the NVSwitch at {worst.bdf or 'an address that is not told'}"
+    )
     if len(events) > 1:
         text += f"; {len(events)} errors of {len(counts)} kinds in all"
     cause = row.cause if row else "a number that this provcheck does not know"

@@ -17,28 +17,40 @@ _DATE = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"
 _HEADS = (
     re.compile(r"^\d{1,4},\d+,\d+,[^;]{0,8}[^;]*;"),  # /dev/kmsg: prefix,sequence,microseconds,flags;text
     re.compile(r"^<\d+>"),
-    re.compile(rf"^[a-z0-9]+\s*:[a-z]+\s*:\s*(?:{_DATE}\s*|\[[^\]]*\]\s*)?"),  # dmesg -x, --time-format
     re.compile(
-        rf"^(?:[A-Z][a-z]{{2}} +\d+ \d\d:\d\d:\d\d(?:\.\d+)?|{_DATE}) \S+ kernel: ?"
+        rf"^(?:kern|user|mail|daemon|auth|authpriv|syslog|cron|local\d)\s*:[a-z]+\s*:\s*(?:{_DATE}\s*|\[[^\]]*\]\s*)?"
+    ),  # dmesg -x, --time-format
+    re.compile(
+        rf"^(?:\S{{1,12}} +\d+\.? \d\d:\d\d:\d\d(?:\.\d+)?|{_DATE}) \S+ kernel: ?"
     ),  # journalctl, syslog
     re.compile(rf"^{_DATE} "),
     re.compile(r"^\[[ 0-9]*\.\d+\](?:\s*\[[ TC]*\d+\])?\s?"),  # seconds since boot, perhaps the caller
-    re.compile(r"^\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ 0-9]\d \d\d:\d\d:\d\d \d{4}\]\s?"),  # dmesg -T
+    re.compile(r"^\[\S{1,12} \S{1,12} [ 0-9]\d \d\d:\d\d:\d\d \d{4}\]\s?"),  # dmesg -T, in any language
     re.compile(r"^\[(?:[A-Z][a-z]{2} *\d+ \d\d:\d\d| *\+\d+\.\d+)\]\s?"),  # dmesg -H
     re.compile(r"^[\w.-]{1,64} kernel: "),  # journalctl -o short-monotonic, its time already gone
 )
+_ANYBODYS = re.compile(rf"^{_DATE} (?!\S+ kernel: )")
+"""A date alone heads the lines of every program's log; of dmesg --time-format iso it is known by what the lines say."""
+_FOREIGN_HEAD = re.compile(r"^.{1,200}?(?=NVRM: |nvidia-nvswitch\d*: SXid \()")
+"""What else stands before the driver's own words: months and days of another language, a host's or a collector's
+name, the marks of a quotation."""
 _WRITTEN_BREAK = re.compile(r"\\(?:n|x0a)\s*(?=NVRM: )")
-_ADDRESS = r"(?:PCI:)?([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-7])?)"
-_XID = re.compile(rf"NVRM: Xid \({_ADDRESS}[^)]*\): (\d{{1,5}})\b,?\s*(.*)", re.IGNORECASE)
-_SXID = re.compile(rf"nvidia-nvswitch\d*: SXid \({_ADDRESS}[^)]*\): (\d{{1,5}})\b,?\s*(.*)", re.IGNORECASE)
+_ADDRESS = r"(?:PCI:)?((?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-7])?)"
+_PLACE = rf"(?:{_ADDRESS}[^)]*|[^)]*)"  # one that is not understood hides no error
+_XID = re.compile(rf"NVRM: Xid \({_PLACE}\):\s*(\d{{1,5}})\b,?\s*(.*)", re.IGNORECASE)
+_SXID = re.compile(rf"nvidia-nvswitch\d*: SXid \({_PLACE}\):\s*(\d{{1,5}})\b,?\s*(.*)", re.IGNORECASE)
 _FALLEN = re.compile(
-    r"NVRM:.*\b([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-7])?)\b.*fallen off the bus", re.I
+    r"NVRM:(?:.*\b([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-7])?)\b)?.*fallen off the bus", re.I
 )
 _SWITCH = re.compile(
     rf"detected NVSwitch (non-fatal|fatal) error (\d{{1,5}}) .*?pci bus id {_ADDRESS}(.*)", re.IGNORECASE
 )
+_RECOVERED = re.compile(r"recovery action changed from .* to \S+ \(None\)", re.IGNORECASE)
 _PROCESS = re.compile(r"name=([^,]+?)(?:,|$)")
-_NONFATAL, _FATAL = re.compile(r"\bnon-?fatal\b", re.I), re.compile(r"\bfatal\b", re.I)
+_NONFATAL = re.compile(r"\bnon-?fatal\b|\bSeverity 0\b", re.I)
+_FATAL = re.compile(r"\bfatal\b|\bSeverity [1-9]", re.I)
+_REST = re.compile(r"Data \{|Severity \d+ Engine instance")
+"""Second and third line of an SXid: its severity again as a number, and its registers."""
 _BOOT = re.compile(r"^Linux version \d|^-- (?:Reboot|Boot [0-9a-f]+) --$")
 _LOAD = re.compile(r"NVRM: loading NVIDIA UNIX")
 _RESET = re.compile(
@@ -48,7 +60,8 @@ _NCCL = re.compile(r"segfault at .* in libnccl\.so|traps: .* in libnccl\.so")
 _PEERMEM = re.compile(r"nvidia-peermem .*invalid context", re.IGNORECASE)
 _PROBE = re.compile(r"NVRM: The NVIDIA probe routine failed")
 _SPEAKS = re.compile(
-    r"^(?:NVRM|nvidia(?:-nvswitch\d*|-nvlink|-uvm|-modeset)?): |^nvidia-peermem |^nvidia [0-9a-f:.]+: "
+    r"^(?:NVRM|nvidia(?:-nvswitch\d*|-nvlink|-uvm|-modeset)?): |^nvidia-peermem "
+    r"|^\w+ [0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]: "
 )
 
 
@@ -66,7 +79,8 @@ class What(Enum):
 
 @dataclass(frozen=True)
 class Event:
-    """``fatal``: what the text says, None when it does not. ``process`` None: not said."""
+    """``fatal``: what the text says, None when it does not. ``process`` None: not said. ``bdf`` None: not told, or not
+    understood."""
 
     what: What
     line: str
@@ -74,6 +88,11 @@ class Event:
     number: int | None = None
     process: str | None = None
     fatal: bool | None = None
+
+    @property
+    def recovered(self) -> bool:
+        """Xid 154 that says that no recovery is asked for any more."""
+        return _RECOVERED.search(self.line) is not None
 
 
 def split(text: str) -> list[str]:
@@ -104,23 +123,32 @@ def bare(line: str) -> str:
                 break
         else:
             break
-    return line
+    return _FOREIGN_HEAD.sub("", line, count=1)
 
 
 def is_kernel_log(text: str) -> bool:
     """Does a line speak in the driver's name, or do most lines bear the kernel's times?"""
     found = split(text)
-    if any(_SPEAKS.match(bare(line)) for line in found):
+    if any(_SPEAKS.match(bare(line)) for line in found) or any(events(map(bare, found))):
         return True
-    return bool(found) and 2 * sum(map(timed, found)) > len(found)
+    return bool(found) and 2 * sum(timed(line) and not _ANYBODYS.match(line) for line in found) > len(found)
 
 
 def events(messages: Iterable[str]) -> Iterator[Event]:
     """The events of messages as ``kernlog.read`` gives them, in order."""
+    last: Event | None = None
     for line in messages:
         event = _event(line)
-        if event is not None:
-            yield event
+        if event is None or (last is not None and _goes_on(last, event)):
+            continue
+        last = event
+        yield event
+
+
+def _goes_on(last: Event, event: Event) -> bool:
+    """Whether it is the second or third line of the SXid before it."""
+    same = (last.what, last.bdf, last.number) == (What.SXID, event.bdf, event.number)
+    return same and event.what is What.SXID and _REST.search(event.line) is not None
 
 
 def _event(line: str) -> Event | None:
@@ -153,8 +181,11 @@ def _fatal(text: str) -> bool | None:
     return True if _FATAL.search(text) else None
 
 
-def _bdf(text: str) -> Bdf | None:
+def _bdf(text: str | None) -> Bdf | None:
+    """Without a domain it is in the first."""
+    if text is None:
+        return None
     try:
-        return Bdf.parse(text)
+        return Bdf.parse(text if text.count(":") == 2 else f"0000:{text}")
     except ValueError:
         return None

@@ -32,7 +32,7 @@ _SECRET = (
     (re.compile(r"\bGPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), "GPU-removed"),
 )
 _ADDRESS = re.compile(r"\b([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2})(?:\.([0-7]))?\b", re.IGNORECASE)
-_BROKEN = re.compile(r"NVRM: The NVIDIA GPU .*\(PCI ID: [0-9a-f:]+\)$", re.IGNORECASE)
+_BROKEN = re.compile(r"NVRM: The NVIDIA GPU [0-9a-f:.]+(?: \(PCI ID: [0-9a-f:]+\))?$", re.IGNORECASE)
 _OPENS = re.compile(r"NVRM: (?:Xid \(|GPU |loading |The NVIDIA )")
 _LAST_WORD = re.compile(r"rm_init_adapter failed")
 

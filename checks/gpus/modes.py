@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from checks.gpus.dump import Gap, Gpu
+from checks.gpus.dump import NO_PERMISSION, Gap, Gpu
 from checks.gpus.rule import (
     COMPUTE_MODES,
     Outcome,
@@ -42,6 +42,12 @@ def mig_on(gpu: Gpu) -> bool:
     """Whether it is divided now. What NVML says of the whole GPU's memory is then no sum of anything."""
     mode = gpu.numbers("nvmlDeviceGetMigMode")
     return not isinstance(mode, Gap) and mode[0] == 1
+
+
+def of_slices(gpu: Gpu, gap: object) -> bool:
+    """Whether ``gap`` is only that the whole of a divided GPU is not told: NVML refuses it with NotSupported, and with
+    NoPermission to all but root (nvmlDeviceGetMemoryInfo in nvml.h)."""
+    return isinstance(gap, Gap) and (gap.absent or gap.code == NO_PERMISSION) and mig_on(gpu)
 
 
 def mig(gpu: Gpu, scene: Scene) -> Outcome | None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from checks.bdf import Bdf
 from checks.errors import BadInput
-from checks.gpus import host_bus, host_seat, host_services, kernlog
+from checks.gpus import host_bus, host_seat, host_services, kernel_events, kernlog
 from checks.gpus.host_bus import Bus
 from checks.gpus.host_read import By, file, link
 from checks.gpus.host_seat import Seat
@@ -27,6 +27,7 @@ PCI = "/sys/bus/pci/devices"
 MODULE_VERSIONS = ("/sys/module/nvidia/version", "/proc/driver/nvidia/version")
 CONTAINER_MARKS = ("/run/systemd/container", "/.dockerenv", "/run/.containerenv")
 FABRIC_LOG = "fabricmanager"
+_FABRIC_ERROR = re.compile(r"\[(?:ERROR|CRITICAL)\]\s*(?:\[tid \d+\]\s*)?(\S.*)")
 LIBRARY = "libnvidia-ml.so.1"
 NODES = "/dev"
 PROC_GPUS = "/proc/driver/nvidia/gpus"
@@ -68,6 +69,8 @@ class Node:
     services: Services | None = None
     fabric_events: tuple[Event, ...] = ()
     fabric_log: bool = False
+    fabric_errors: tuple[str, ...] = ()
+    """Errors in fabric manager's own log that are none of a switch, without time and thread."""
 
     @property
     def modules(self) -> frozenset[str] | None:
@@ -190,6 +193,11 @@ def parse(sections: Iterable[Section], name: str) -> Node:
         services=host_services.parse(by),
         fabric_events=fabric.events,
         fabric_log=fabric.there,
+        fabric_errors=tuple(
+            found[1]
+            for line in fabric.lines
+            if (found := _FABRIC_ERROR.search(line)) and not list(kernel_events.events([line]))
+        ),
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from checks.data.boards import board_of
 from checks.gpus.dump import Gap, Gpu
 from checks.gpus.getters import LINKS
@@ -51,7 +53,11 @@ def state(gpu: Gpu, scene: Scene) -> Outcome:
         )
     first = next((state for state in links if isinstance(state, Gap)), None)
     if first is not None and all(isinstance(state, Gap) for state in links):
-        return unread(f"the {must} NVLinks", first, must_exist=True)
+        return replace(
+            unread(f"the {must} NVLinks", first, must_exist=True),
+            cause="the driver is too old for this board, or the links were not given to this machine",
+            fix="compare driver.floor and fabric.state; look at 'nvidia-smi nvlink -s' on the host",
+        )
     down = dead if errors else [number for number in range(must) if number not in up]
     return failed(
         f"{len(up)} of {must} NVLinks active; down: {', '.join(map(str, down))}",

@@ -79,7 +79,7 @@ def _pair(one: Gpu, other: Gpu, ways: list[Pair]) -> Outcome:
             cause="the driver does not use the links: fabric, access control or a driver option (NVIDIA/nccl#2329)",
             fix="read fabric.state; look for NVreg_ options in /etc/modprobe.d and for ACS and IMEX settings; reboot",
         )
-    if bad and all(status in (2, 5) for status in bad):
+    if bad and all(status in (2, 5) or (status == 1 and _consumer(one, other)) for status in bad):
         return skipped(
             f"no peer-to-peer: {told}{where}; copies between them go through host memory", value=bad[0]
         )
@@ -111,6 +111,12 @@ def _pair(one: Gpu, other: Gpu, ways: list[Pair]) -> Outcome:
     seen = any(way.nvlink != NOT_READ for way in ways) or one.has("nvlink")
     by = " over NVLink" if linked else " over PCIe" if seen else ""
     return passed(f"peer-to-peer{by} is OK{where} ({_SAYING})", value=0, limit=0)
+
+
+def _consumer(*gpus: Gpu) -> bool:
+    """The driver refuses peer-to-peer over PCIe between GeForce boards, and calls it the chipset's fault ("CNS" in
+    nvidia-smi topo -p2p): no slot and no option mends that."""
+    return all("GeForce" in gpu.name for gpu in gpus)
 
 
 def _rights(way: Pair) -> tuple[int | Gap, ...]:

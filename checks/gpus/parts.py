@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 NOT_SUPPORTED, NO_PERMISSION, DRIVER_NOT_LOADED, LIBRARY_NOT_FOUND = 3, 4, 9, 12
 FUNCTION_NOT_FOUND, GPU_IS_LOST, MISMATCH, UNKNOWN_ERROR = 13, 15, 18, 999
+INVALID_ARGUMENT, WRONG_VERSION, DEPRECATED = 2, 25, 26
 TIMEOUT, DIED, NOT_ASKED = "Timeout", "ChildDied", "NotAsked"
 """Words of the collector: its child was abandoned, ended too early, was not asked that any more."""
 
@@ -19,8 +20,15 @@ class Gap:
 
     @property
     def absent(self) -> bool:
-        """This hardware or driver cannot have the thing (NotSupported, FunctionNotFound): a skip."""
-        return self.code in (NOT_SUPPORTED, FUNCTION_NOT_FOUND, "NOFUNC")
+        """This hardware or driver cannot have the thing: a skip. An older driver knows no such function or form of a
+        struct (FunctionNotFound, ArgumentVersionMismatch), a newer one has given the call up (Deprecated)."""
+        return self.code in (NOT_SUPPORTED, FUNCTION_NOT_FOUND, WRONG_VERSION, DEPRECATED, "NOFUNC")
+
+    @property
+    def unnumbered(self) -> Gap:
+        """The same of a call that takes the number of a link or field: an argument that is refused is a number that
+        this GPU or driver does not have."""
+        return Gap(NOT_SUPPORTED, self.text or "no such number") if self.code == INVALID_ARGUMENT else self
 
     def __str__(self) -> str:
         return f"{self.text or 'no answer'} (code {self.code})"

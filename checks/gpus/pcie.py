@@ -6,6 +6,7 @@ from checks.data.boards import board_of, integrated
 from checks.gpus.dump import Gap, Gpu
 from checks.gpus.growth import before, grown
 from checks.gpus.heat import idle
+from checks.gpus.modes import of_slices
 from checks.gpus.rule import Outcome, Scene, failed, first_error, passed, skipped, unread, warned
 
 _WIDTH, _WIDEST = "nvmlDeviceGetCurrPcieLinkWidth", "nvmlDeviceGetMaxPcieLinkWidth"
@@ -115,7 +116,7 @@ def pcie_replay(gpu: Gpu, scene: Scene) -> Outcome | None:
     if more:
         verdict = failed if more > MANY_REPLAYS else warned
         return verdict(
-            f"{more} PCIe packets sent again since the earlier record",
+            f"PCIe packets sent again since the earlier record: {more}",
             value=more,
             limit=MANY_REPLAYS,
             cause="bits go wrong on the way between slot and board",
@@ -133,6 +134,8 @@ def bar1(gpu: Gpu, scene: Scene) -> Outcome | None:
     if integrated(gpu.name):
         return skipped(f"{gpu.name} shares its host's memory: there is no window to it")
     window = gpu.struct(key)
+    if of_slices(gpu, window):
+        return skipped("MIG is on: BAR1 belongs to its devices")
     if isinstance(window, Gap):
         return unread("BAR1 size", window)
     size = window.get("bar1Total")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from checks.data.boards import board_of, integrated
 from checks.gpus.dump import PROCESS_KINDS, Gap, Gpu, Process
-from checks.gpus.modes import mig_on
+from checks.gpus.modes import mig_on, of_slices
 from checks.gpus.rule import Outcome, Scene, failed, first_error, passed, skipped, unknown, unread, warned
 
 GIB = 1 << 30
@@ -135,6 +135,8 @@ def processes(gpu: Gpu, scene: Scene) -> Outcome | None:
         return None
     lists = [gpu.processes(kind) for kind in PROCESS_KINDS]
     error = first_error(*lists)
+    if error is not None and of_slices(gpu, error):
+        return skipped("MIG is on: processes belong to its devices, and all of them are told to root only")
     if error is not None:
         return unread("running processes", error)
     holders, count = _holders(gpu), len(listed(gpu))

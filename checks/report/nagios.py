@@ -11,7 +11,7 @@ import math
 
 from checks.model import Finding, Report, Status
 from checks.report import Look
-from checks.report.text import clean, counts
+from checks.report.text import clean, counts, span
 
 _WORD = {Status.PASS: "OK", Status.WARN: "WARNING", Status.FAIL: "CRITICAL", Status.UNKNOWN: "UNKNOWN"}
 _WORST_FIRST = (Status.FAIL, Status.UNKNOWN, Status.WARN)
@@ -29,8 +29,10 @@ def render(report: Report, look: Look) -> str:
         (f for f in report.findings if f.status in _WORST_FIRST and f.silence is None),
         key=lambda finding: _WORST_FIRST.index(finding.status),
     )
-    said = "; ".join(f"{f.subject} {f.id}: {f.message}"[:_LINE_LIMIT] for f in bad[:3]) or counts(report)
-    more = f"; {len(bad) - 3} more" if len(bad) > 3 else ""
+    alike = _alike(bad)
+    said = "; ".join(_together(group)[:_LINE_LIMIT] for group in alike[:3]) or counts(report)
+    left = sum(map(len, alike[3:]))
+    more = f"; {left} more" if left else ""
     data = _data(report.findings)
     first = f"PROVCHECK {word}{replayed}: {_plain(said)}{more}"
     lines = [f"{first} | {data}" if data else first]
@@ -38,6 +40,21 @@ def render(report: Report, look: Look) -> str:
     shown = report.findings if look.verbose else (*bad, *hushed)
     rest = [f"{f.status.value} {f.subject} {f.id}: {f.message}"[:_LINE_LIMIT] + _silence(f) for f in shown]
     return _bounded(lines, [*map(_plain, rest), _plain(counts(report))])
+
+
+def _alike(bad: list[Finding]) -> list[list[Finding]]:
+    """Findings of which the same is said, so that one cause on eight GPUs takes one place of the line."""
+    groups: dict[tuple[Status, str], list[Finding]] = {}
+    for finding in bad:
+        groups.setdefault((finding.status, finding.message), []).append(finding)
+    return list(groups.values())
+
+
+def _together(group: list[Finding]) -> str:
+    """``gpu0-gpu7 fabric.state: the fabric is not started``; of several checks the first and how many more."""
+    ids = list(dict.fromkeys(finding.id for finding in group))
+    more = f" and {len(ids) - 1} more" if len(ids) > 1 else ""
+    return f"{span(list(dict.fromkeys(f.subject for f in group)))} {ids[0]}{more}: {group[0].message}"
 
 
 def _bounded(lines: list[str], rest: list[str]) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 
 from checks.model import Finding, Report, Status
 from checks.report import Look
-from checks.report.text import brief, clean, counts, needs_root, verdict
+from checks.report.text import brief, clean, counts, needs_root, span, verdict
 
 _STYLE = {
     Status.PASS: "32",
@@ -142,24 +142,8 @@ def _condensed(quiet: dict[str, list[Finding]], look: Look) -> Iterator[str]:
             kind = re.sub(r"[\d:-]+.*", "", subject).strip() or subject
             alike.setdefault((kind, counts(findings)), []).append(subject)
     for (_, said), subjects in alike.items():
-        yield from _wrap(f"{_names(subjects)}  {said}{' each' if len(subjects) > 1 else ''}", 0, look)
+        yield from _wrap(f"{span(subjects)}  {said}{' each' if len(subjects) > 1 else ''}", 0, look)
     yield _paint("(--verbose lists them)", _STYLE[Status.SKIP], look)
-
-
-def _names(subjects: list[str]) -> str:
-    """``gpu0-gpu6``; of what is not numbered through, the first few and how many there are."""
-    found = [re.fullmatch(r"(\D+)(\d+)", subject) for subject in subjects]
-    if len({match[1] for match in found if match}) != 1 or None in found:
-        return brief(subjects, 4)
-    runs: list[list[int]] = []
-    for number in sorted(int(match[2]) for match in found if match):
-        if runs and runs[-1][-1] == number - 1:
-            runs[-1].append(number)
-        else:
-            runs.append([number])
-    stem = next(match[1] for match in found if match)
-    ends = (dict.fromkeys((run[0], run[-1])) for run in runs)
-    return brief(["-".join(f"{stem}{number}" for number in end) for end in ends])
 
 
 def _silences(findings: Iterable[Finding]) -> Iterator[str]:

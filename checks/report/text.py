@@ -47,3 +47,19 @@ def brief(names: Sequence[str], most: int = 12) -> str:
     """``a, b, c and 4 more``; empty for none."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
+
+
+def span(subjects: list[str]) -> str:
+    """``gpu0-gpu6``; of what is not numbered through, the first few and how many there are."""
+    found = [re.fullmatch(r"(\D+)(\d+)", subject) for subject in subjects]
+    if len({match[1] for match in found if match}) != 1 or None in found:
+        return brief(subjects, 4)
+    runs: list[list[int]] = []
+    for number in sorted(int(match[2]) for match in found if match):
+        if runs and runs[-1][-1] == number - 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    stem = next(match[1] for match in found if match)
+    ends = (dict.fromkeys((run[0], run[-1])) for run in runs)
+    return brief(["-".join(f"{stem}{number}" for number in end) for end in ends])

@@ -9,13 +9,24 @@ from __future__ import annotations
 import gzip
 import io
 import re
+import textwrap
 import zlib
 from collections.abc import Callable
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
 from checks.errors import BadInput
-from checks.gpus.texts import coverage, listing, logs, lspci, smi_lists, smi_query, smi_table, topology
+from checks.gpus.texts import (
+    coverage,
+    listing,
+    logs,
+    lspci,
+    smi_failed,
+    smi_lists,
+    smi_query,
+    smi_table,
+    topology,
+)
 from checks.gpus.texts.evidence import Evidence
 from checks.record import SIZE_LIMIT, Record
 
@@ -35,8 +46,9 @@ class Form(NamedTuple):
 FORMS = (
     Form("nvidia-smi -q (whole or an excerpt)", smi_query.recognises, smi_query.read),
     Form("nvidia-smi", smi_table.recognises, smi_table.read),
-    Form("nvidia-smi -L, nvidia-smi nvlink -s", smi_lists.recognises, smi_lists.read),
-    Form("nvidia-smi topo -m, nvidia-smi topo -p2p r", topology.recognises, topology.read),
+    Form("nvidia-smi -L, nvlink -s, nvlink -e", smi_lists.recognises, smi_lists.read),
+    Form("nvidia-smi that failed", smi_failed.recognises, smi_failed.read),
+    Form("nvidia-smi topo -m, topo -p2p r", topology.recognises, topology.read),
     Form("files of /sys and /proc under '### /path', ls -l of /dev", listing.recognises, listing.read),
     Form("fabricmanager.log", logs.is_fabric, logs.fabric),
     Form("lspci, lspci -nn, lspci -vvv", lspci.recognises, lspci.read),
@@ -48,7 +60,7 @@ FORMS = (
 def read(raw: bytes, name: str) -> Record:
     """A saved text as a record; ``name`` is what errors call it. Raises BadInput for a text of no known form."""
     whole = _ESCAPES.sub("", _plain(raw, name).decode(errors="replace").replace("\0", ""))
-    text = "\n".join(line[:LINE_LIMIT] for line in whole.splitlines())
+    text = _unwrapped("\n".join(line[:LINE_LIMIT] for line in whole.splitlines()))
     if not text.strip():
         if "nvlink" in PurePath(name).name.lower():
             return _record(smi_lists.nothing())
@@ -57,6 +69,14 @@ def read(raw: bytes, name: str) -> Record:
     if form is None:
         raise BadInput(f"{name} is no text that can be judged{_elsewhere(text)}; known are: {_listed()}")
     return _record(form.read(text))
+
+
+def _unwrapped(text: str) -> str:
+    """Without the marks of a quotation and without an indent that every line has."""
+    lines = text.split("\n")
+    if all(line.lstrip().startswith(">") for line in lines if line.strip()):
+        text = "\n".join(re.sub(r"^\s*> ?", "", line) for line in lines)
+    return textwrap.dedent(text)
 
 
 def _listed() -> str:
@@ -88,7 +108,7 @@ def _plain(raw: bytes, name: str) -> bytes:
 
 def _record(evidence: Evidence) -> Record:
     """The dump has a place for every index up to the highest; what covers nothing of it is never judged."""
-    nvml: dict[str, Any] = {"nvmlInit": None}
+    nvml: dict[str, Any] = {"nvmlInit": None if evidence.init is None else dict(evidence.init)}
     if evidence.driver is not None:
         nvml["nvmlSystemGetDriverVersion"] = evidence.driver
     indices = [index for index in evidence.devices if 0 <= index < 1024]

@@ -36,11 +36,13 @@ NEEDS: dict[str, tuple[tuple[str, ...], ...]] = {
     "gpu.mig": (("nvmlDeviceGetMigMode",),),
     "gpu.compute_mode": (("nvmlDeviceGetComputeMode",),),
     "gpu.memory": (("nvmlDeviceGetMemoryInfo",),),
-    "nvlink.state": (("nvlink",),),
-    "nvlink.symmetry": (("nvlink",),),
+    "nvlink.state": (("nvlink:state",),),
+    "nvlink.symmetry": (("nvlink:state",),),
+    "nvlink.errors": (("nvlink:replay", "nvlink:recovery", "nvlink:crc_flit"),),
     "fabric.state": (("fabricV",),),
 }
-"""Finding -> keys of the dump: one of each group must be there. ``fields:NAME`` is a value read by field id."""
+"""Finding -> keys of the dump: one of each group must be there. ``fields:NAME`` is a value read by field id,
+``nvlink:NAME`` one of any link."""
 
 AROUND = (
     "gpu.xid",
@@ -60,7 +62,8 @@ AROUND = (
 
 
 def of_devices(devices: Mapping[int, Mapping[str, Any]]) -> frozenset[tuple[str, str]]:
-    """(id, subject) of what these devices show. A GPU that could not be reached is lost, whatever else is said."""
+    """(id, subject) of what these devices show, errors in place of values included. A GPU that could not be reached
+    is lost, whatever else is said."""
     found = set()
     for index, device in devices.items():
         subject = f"gpu{index}"
@@ -68,9 +71,16 @@ def of_devices(devices: Mapping[int, Mapping[str, Any]]) -> frozenset[tuple[str,
             found.add(("gpu.lost", subject))
             continue
         for identity, groups in NEEDS.items():
-            if all(any(_has(device, key) for key in group) for group in groups):
+            shown = all(any(_has(device, key) for key in group) for group in groups)
+            if shown or any(_broken(device, key) for group in groups for key in group):
                 found.add((identity, subject))
     return frozenset(found)
+
+
+def _broken(device: Mapping[str, Any], key: str) -> bool:
+    """Whether the text prints an error proper in place of this value: then it matters, whatever else is not shown."""
+    value = device.get(key)
+    return isinstance(value, Mapping) and value.get("err", 3) not in (3, 13, 26)
 
 
 def _has(device: Mapping[str, Any], key: str) -> bool:
@@ -78,7 +88,9 @@ def _has(device: Mapping[str, Any], key: str) -> bool:
     if not inner:
         return key in device
     fields = device.get(outer)
-    return isinstance(fields, Mapping) and inner in fields
+    if not isinstance(fields, Mapping):
+        return False
+    return any(inner in one for one in fields.values()) if outer == "nvlink" else inner in fields
 
 
 def kept(findings: Iterable[Finding], covers: frozenset[tuple[str, str]]) -> tuple[Finding, ...]:

@@ -17,6 +17,7 @@ _WORDS = (
     (re.compile(r"\[?Insufficient Permissions\]?", re.I), 4),
     (re.compile(r"\[?GPU is lost\.?\]?", re.I), 15),
     (re.compile(r"\[?(?:GPU )?requires reset\]?", re.I), 16),
+    (re.compile(r"\[?(?:The )?requested functionality has been deprecated\]?", re.I), 26),
     (re.compile(r"\[?GPU access blocked by the operating system\]?", re.I), 17),
     (re.compile(r"\[?(?:Unknown Error|ERR!?)\]?", re.I), 999),
 )
@@ -26,7 +27,8 @@ _WORDS = (
 @dataclass(frozen=True)
 class Evidence:
     """``devices`` by NVML index, keys as in a dump. ``whole``: the text lists all GPUs, so their number is known.
-    ``extra``: findings beyond those of the devices that this text can carry, as (id, subject)."""
+    ``init``: the error with which NVML did not start. ``extra``: findings beyond those of the devices that this text
+    can carry, as (id, subject)."""
 
     sections: tuple[Section, ...] = ()
     devices: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
@@ -34,6 +36,7 @@ class Evidence:
     count: int | None = None
     p2p: tuple[Mapping[str, Any], ...] | None = None
     extra: frozenset[tuple[str, str]] = frozenset()
+    init: Mapping[str, Any] | None = None
 
 
 def gap(text: str) -> dict[str, Any] | None:

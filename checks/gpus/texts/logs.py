@@ -8,6 +8,7 @@ from checks.gpus import kernel_events, kernlog, node
 from checks.gpus.texts.evidence import Evidence
 from checks.record import Section
 
+_STARTED = re.compile(r"Fabric Manager version .* is running with the following configuration", re.IGNORECASE)
 _FABRIC_LINE = re.compile(r"^\[[A-Z][a-z]{2} \d{1,2} \d{4} [\d:]{8}\] \[[A-Z]+\] \[tid \d+\]", re.MULTILINE)
 
 
@@ -16,8 +17,14 @@ def is_fabric(text: str) -> bool:
 
 
 def fabric(text: str) -> Evidence:
-    """Only its errors and warnings: the rest is of no use to anybody."""
-    lines = [line for line in text.splitlines() if re.search(r"\[(?:ERROR|WARNING|CRITICAL)\]", line)]
+    """Only its errors and warnings, those of switches and those since its last start: the rest is of no use."""
+    every = text.splitlines()
+    start = max((at for at, line in enumerate(every) if _STARTED.search(line)), default=0)
+    lines = [
+        line
+        for at, line in enumerate(every)
+        if re.search(r"\[(?:ERROR|WARNING|CRITICAL)\]", line) and (at >= start or "NVSwitch" in line)
+    ]
     data = "".join(f"{line[:500]}\n" for line in lines[-kernlog.LINES_KEPT :]).encode()
     return Evidence((Section("log", node.FABRIC_LOG, data),))
 

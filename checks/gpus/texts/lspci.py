@@ -40,16 +40,25 @@ _FLAGS = {
 """ACS control register, as lspci names its bits."""
 
 
+_GONE = {"err": 15, "cls": "lspci", "msg": "lspci reads nothing but ff of it"}
+
+
 class Device(NamedTuple):
     bdf: Bdf
     kind: str
     nvidia: bool
     device: str
     lines: list[str]
+    revision: str | None = None
 
     @property
     def gpu(self) -> bool:
         return self.nvidia and self.kind in ("0300", "0302")
+
+    @property
+    def gone(self) -> bool:
+        """Every byte that the bus reads of it is ff: it does not answer any more."""
+        return self.revision == "ff" or any("Unknown header type 7f" in line for line in self.lines)
 
     def first(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
         return next(filter(None, map(pattern.match, self.lines)), None)
@@ -69,7 +78,8 @@ def read(text: str) -> Evidence:
             sections.extend(_about(device))
     if any(device.first(_BUSES) for device in devices):
         sections.extend(_ways(devices, gpus))
-    shown = {index: _width(gpu) for index, gpu in enumerate(gpus)} if verbose else {}
+    shown: dict[int, dict[str, Any]] = {n: _width(gpu) for n, gpu in enumerate(gpus)} if verbose else {}
+    shown |= {n: {"handle": dict(_GONE)} for n, gpu in enumerate(gpus) if gpu.gone}
     return Evidence(tuple(sections), devices=shown, extra=frozenset({("gpu.count", "host")}))
 
 
@@ -95,7 +105,9 @@ def _device(found: re.Match[str]) -> Device | None:
     number = ids[-1][1] if ids else ""
     named = re.search(r"Device ([0-9a-f]{4})\b", found["name"])
     try:
-        return Device(Bdf.parse(found[1]), kind, nvidia, number or (named[1] if named else ""), [])
+        revision = re.search(r"\(rev ([0-9a-f]{2})\)", found["name"])
+        identity = number or (named[1] if named else "")
+        return Device(Bdf.parse(found[1]), kind, nvidia, identity, [], revision[1] if revision else None)
     except ValueError:
         return None
 

@@ -15,8 +15,8 @@ Outline = dict[Path, str]
 
 _GPU = re.compile(r"^GPU ([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])\s*$")
 _UNREACHED = re.compile(
-    r"Unable to determine the device handle for GPU\s*\d*:?\s*([0-9A-Fa-f:.]+?):? *:?\s*(GPU is lost|Unknown Error|"
-    r"GPU requires reset)",
+    r"Unable to determine the device handle for GPU\s*(?:(\d{1,3}):\s+)?([0-9A-Fa-f:.]+?):? *:?\s*"
+    r"(GPU is lost|Unknown Error|GPU requires reset)",
     re.IGNORECASE,
 )
 _COLON = re.compile(r":(?= |$)")
@@ -36,12 +36,14 @@ def read(text: str) -> Evidence:
     head: Outline = {}
     devices: dict[int, dict[str, Any]] = {}
     blocks: list[tuple[str | None, list[str]]] = [(None, [])]
+    places: dict[int, int] = {}
     for line in text.splitlines():
         found = _GPU.match(line)
         if found:
             blocks.append((found[1], []))
         elif (lost := _UNREACHED.search(line)) is not None:
-            blocks.append((f"!{lost[2]}", []))
+            blocks.append((f"!{lost[3]}", []))
+            places[len(blocks) - 2] = int(lost[1] or len(blocks) - 2)
         else:
             blocks[-1][1].append(line)
     first = outline(blocks[0][1])
@@ -51,7 +53,7 @@ def read(text: str) -> Evidence:
     head = first
     for index, (bus, lines) in enumerate(blocks[1:]):
         if bus is not None and bus.startswith("!"):
-            devices[index] = {"handle": gap(bus[1:])}
+            devices[places[index]] = {"handle": gap(bus[1:])}
         else:
             devices[index] = assemble(outline(lines), bus)
     attached = number(head.get(("Attached GPUs",), ""))

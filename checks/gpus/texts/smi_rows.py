@@ -118,6 +118,7 @@ _plain = {
     "nvmlDeviceGetClockInfo:gfx": _one(number, ("Clocks", "Graphics")),
     "nvmlDeviceGetMaxClockInfo:gfx": _one(number, ("Max Clocks", "Graphics")),
     "nvmlDeviceGetApplicationsClock:gfx": _one(number, ("Applications Clocks", "Graphics")),
+    "nvmlDeviceGetDefaultApplicationsClock:gfx": _one(number, ("Default Applications Clocks", "Graphics")),
     "nvmlDeviceGetClockInfo:sm": _one(number, ("Clocks", "SM")),
     "nvmlDeviceGetMaxClockInfo:sm": _one(number, ("Max Clocks", "SM")),
     "nvmlDeviceGetRetiredPagesPendingStatus": _one(

@@ -28,7 +28,8 @@ def _one(path: Path) -> Record:
         raise BadInput(f"cannot read {path}: {error.strerror}") from None
     if len(raw) > SIZE_LIMIT:
         raise BadInput(
-            f"{path} is larger than {SIZE_LIMIT >> 20} MiB: no evidence of one machine is that large"
+            f"{path} is larger than {SIZE_LIMIT >> 20} MiB: no evidence of one machine is that large; of a log, "
+            f"give the end (tail -c {SIZE_LIMIT >> 20}M)"
         )
     if raw.lstrip().startswith(b"{"):
         return records.parse(raw, str(path))
@@ -40,6 +41,7 @@ def join(parts: Sequence[Record]) -> Record:
     index."""
     if len(parts) == 1:
         return parts[0]
+    _agree(parts)
     nvml = _dump([dict(part.nvml) for part in parts if part.nvml is not None])
     return Record(
         host=next((part.host for part in parts if part.host), None),
@@ -48,6 +50,20 @@ def join(parts: Sequence[Record]) -> Record:
         nvml=nvml,
         covers=_covers(parts, nvml),
     )
+
+
+def _agree(parts: Sequence[Record]) -> None:
+    """Two whole dumps, or NVML that answered in one part and not in another, are no single look at one machine.
+    Raises BadInput: neither may hide the other."""
+    if sum(part.covers is None and part.nvml is not None for part in parts) > 1:
+        raise BadInput(
+            "two of the files are whole records: replay them one by one, or give the earlier one with --since"
+        )
+    dumps = [part.nvml for part in parts if part.nvml is not None]
+    if any(dump.get("nvmlInit") for dump in dumps) and any(
+        dump.get("nvmlInit") is None and dump.get("devices") for dump in dumps
+    ):
+        raise BadInput("NVML answered in one of the files and not in another: replay them one by one")
 
 
 def _covers(parts: Sequence[Record], nvml: dict[str, Any] | None) -> frozenset[tuple[str, str]] | None:
@@ -78,8 +94,8 @@ def _dump(dumps: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
         return None
     whole = dict(dumps[0])
     for dump in dumps[1:]:
-        if whole.get("nvmlInit") is not None and dump.get("nvmlInit") is None and dump.get("devices"):
-            whole = {**dump, "nvmlInit": None}
+        if dump.get("nvmlInit") is not None:
+            whole = {**whole, **dump}
             continue
         devices = _devices(whole.get("devices"), dump.get("devices"))
         whole = {**dump, **whole}

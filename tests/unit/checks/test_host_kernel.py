@@ -114,6 +114,27 @@ def test_a_remapped_row_that_is_no_longer_pending_is_healed(judged: Judged, heal
     assert judged(data, (log(*lines),))["gpu.xid", "gpu0"].status is Status.FAIL
 
 
+def test_a_changed_recovery_action_heals_with_the_rows_once_none_is_asked_for(
+    judged: Judged, healthy: Healthy
+) -> None:
+    lines = (
+        xid(48),
+        xid(63, "Row Remapper"),
+        xid(94),
+        xid(154, "changed from 0x0 (None) to 0x1 (GPU Reset)"),
+    )
+    data = healthy(2)
+    data["devices"][0]["fields"]["NVML_FI_DEV_GET_GPU_RECOVERY_ACTION"] = {
+        "ret": 0,
+        "type": 1,
+        "ull": 0,
+        "ui": 0,
+    }
+    assert judged(data, (log(*lines),))["gpu.xid", "gpu0"].status is Status.PASS
+    data["devices"][0]["fields"]["NVML_FI_DEV_GET_GPU_RECOVERY_ACTION"].update(ull=1, ui=1)
+    assert judged(data, (log(*lines),))["gpu.xid", "gpu0"].status is Status.FAIL
+
+
 def test_a_failed_remapping_is_not_healed_by_what_it_does_not_show(judged: Judged, healthy: Healthy) -> None:
     assert seen(judged, healthy, xid(63), xid(64)).status is Status.FAIL
     assert seen(judged, healthy, xid(94)).status is Status.WARN, "no row was remapped"

@@ -65,6 +65,9 @@ def test_every_rule_of_the_node_has_its_page_and_can_be_carried_by_a_text() -> N
 
 
 SAMPLES = {
+    "device-busy": "CUDA error: CUDA-capable device(s) is/are busy or unavailable",
+    "driver-too-old": "RuntimeError: The NVIDIA driver on your system is too old (found version 12040)",
+    "no-peers": "Custom allreduce is disabled because your platform lacks GPU P2P capability",
     "driver-not-loaded": "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.",
     "nvml-missing": "pynvml.NVMLError_LibraryNotFound: NVML Shared Library Not Found",
     "nvlink-inactive": "Link 3: <inactive>",

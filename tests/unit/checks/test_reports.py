@@ -114,6 +114,16 @@ def test_nagios_says_it_in_80_characters_and_keeps_one_bar_for_data() -> None:
     assert "'gpu0.gpu.ecc'=36" in first
 
 
+def test_nagios_says_once_what_is_said_of_several() -> None:
+    down = [finding(Status.FAIL, "fabric.state", subject=f"gpu{n}", message="not started") for n in range(8)]
+    gone = [finding(Status.UNKNOWN, f"gpu.{n}", subject="gpu3", message="it is lost") for n in ("ecc", "mig")]
+    first = render(Report("gpus", (*gone, *down)), "nagios").splitlines()[0]
+    said = "gpu0-gpu7 fabric.state: not started; gpu3 gpu.ecc and 1 more: it is lost"
+    assert first.split(" | ")[0] == f"PROVCHECK CRITICAL: {said}"
+    five = tuple(finding(Status.FAIL, message=f"fault {n}") for n in range(5))
+    assert "; 2 more" in render(Report("gpus", five), "nagios").splitlines()[0]
+
+
 CODES = [
     # status, provcheck, strict, nagios, strict, npd, strict
     (Status.PASS, 0, 0, 0, 0, 0, 0),

@@ -172,7 +172,7 @@ def test_a_gpu_is_the_same_in_two_texts_by_its_address_and_not_by_its_place() ->
     """lspci lists a card that NVML does not, so places differ."""
     one = {"nvmlInit": None, "devices": [{"nvmlDeviceGetPciInfo": {"busId": "02:00.0"}, "temp": 40}]}
     bus = {"nvmlInit": None, "devices": [at("01:00.0", 4), at("02:00.0", 16)]}
-    whole = together.join([Record(nvml=one), Record(nvml=bus)])
+    whole = together.join([Record(nvml=one), Record(nvml=bus, covers=frozenset())])
     assert whole.nvml is not None
     assert whole.nvml["devices"] == [{**at("02:00.0", 16), "temp": 40}, at("01:00.0", 4)]
 

@@ -340,7 +340,8 @@ def test_a_put_that_is_signalled_in_the_middle_leaves_the_old_file_and_no_other(
         sleep(0.02)
     os.kill(running.pid, number)
     running.stdin.close()
-    assert running.wait(10) == 128 + number
+    # The end of the input may be seen before the signal: half a file is an error of its own.
+    assert running.wait(10) in (128 + number, 1)
     assert target.read_text() == "old"
 
 

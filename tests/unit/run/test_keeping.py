@@ -36,6 +36,7 @@ class Machine:
 
     def undo(self) -> subprocess.CompletedProcess[str]:
         script = undo_script(self.changes).replace("state=/var/lib/kpro", f"state={self.state}")
+        script = script.replace("/run/kpro", f"{self.state}/run")
         return subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=False)
 
 
