@@ -38,6 +38,10 @@ def main(args: list[str]) -> int:
     plan = _plan(args)
     _end_with_parent()
     keep_quiet()
+    if read.__file__.startswith("/proc/"):
+        # On a machine that is reached by ssh the single file lies in another process's memory file, which Landlock
+        # closes: what is imported from it comes first.
+        _binding()
     make_nothing()
     _keep_stdout_clean()
     threading.Thread(target=_start_library, daemon=True).start()
