@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from checks.bdf import Bdf
 from checks.errors import BadInput
 from checks.gpus import shapes
 from checks.gpus.getters import LINKS, MIG, P2P, SECTION_OF, SHAPES
@@ -57,6 +59,22 @@ MAX_GPUS = 1024
 PROCESS_KINDS = ("Compute", "Graphics", "MPSCompute")
 
 
+ADDRESS, UNINDEXED = "nvmlDeviceGetPciInfo", "unindexed"
+
+
+def unindexed(address: str) -> dict[str, Any]:
+    """The start of a device whose address was told and whose NVML index was not: the address is its name."""
+    return {ADDRESS: {"busId": address}, UNINDEXED: 1}
+
+
+def subject_of(index: int, device: Mapping[str, Any]) -> str:
+    """What findings call a GPU: ``gpu3``, or its address where its index is not known."""
+    if UNINDEXED in device:
+        with suppress(KeyError, TypeError, ValueError):
+            return str(Bdf.parse(str(device[ADDRESS]["busId"])))
+    return f"gpu{index}"
+
+
 @dataclass(frozen=True)
 class Gpu:
     """One GPU as NVML enumerates it. ``values`` holds what each getter gave, checked for its shape."""
@@ -64,10 +82,11 @@ class Gpu:
     index: int
     values: Mapping[str, Any] = field(repr=False)
     handle: Gap | None = None
+    """The error with which NVML refused it; of such a GPU at most the address is known."""
 
     @property
     def subject(self) -> str:
-        return f"gpu{self.index}"
+        return subject_of(self.index, self.values)
 
     def number(self, key: str) -> int | Gap:
         value = self._value(key)
@@ -194,7 +213,7 @@ class Gpu:
         return {section: gap for section, gap in seen.items() if gap and gap.code in (TIMEOUT, DIED)}
 
     def _value(self, key: str) -> Any:
-        if self.handle is not None:
+        if self.handle is not None and key not in self.values:
             return self.handle
         if key not in self.values:
             return NOT_READ
@@ -289,6 +308,8 @@ def _gpu(index: int, device: Any, name: str) -> Gpu:
         handle = _gap(device["handle"])
         if handle is None:
             raise BadInput(f"{where}.handle must be an error object")
-        return Gpu(index, {}, handle)
+        known = {key: device[key] for key in (ADDRESS, UNINDEXED) if key in device}
+        shapes.check_device(known, where)
+        return Gpu(index, known, handle)
     shapes.check_device(device, where)
     return Gpu(index, device)

@@ -45,9 +45,9 @@ class Form(NamedTuple):
 
 
 FORMS = (
+    Form("nvidia-smi -L, nvlink -s, nvlink -e", smi_lists.recognises, smi_lists.read),
     Form("nvidia-smi -q (whole or an excerpt)", smi_query.recognises, smi_query.read),
     Form("nvidia-smi", smi_table.recognises, smi_table.read),
-    Form("nvidia-smi -L, nvlink -s, nvlink -e", smi_lists.recognises, smi_lists.read),
     Form("nvidia-smi that failed", smi_failed.recognises, smi_failed.read),
     Form("nvidia-smi topo -m, topo -p2p r", topology.recognises, topology.read),
     Form("files of /sys and /proc under '### /path', ls -l of /dev", listing.recognises, listing.read),

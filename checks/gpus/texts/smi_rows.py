@@ -135,6 +135,7 @@ _plain = {
     ),
     "nvmlDeviceGetRepairStatus": _all(_one(_on, ("Channel Repair Pending",)), _one(_on, ("TPC Repair Pending",))),
     "temp": _one(number, ("GPU Current Temp",)),
+    "nvmlDeviceGetMarginTemperature": lambda outline: number(at(outline, "GPU T.Limit Temp") or ""),
 }  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from checks import record as records
 from checks.bdf import Bdf
 from checks.errors import BadInput
 from checks.gpus import texts
+from checks.gpus.dump import UNINDEXED
 from checks.gpus.texts import coverage
 from checks.record import SIZE_LIMIT, Record, Section
 
@@ -115,8 +116,16 @@ def _devices(ours: Any, theirs: Any) -> list[Any] | None:
         while at >= len(found):
             found.append({})
         if isinstance(found[at], dict) and isinstance(device, dict) and "handle" not in found[at]:
-            found[at] = {**device, **found[at]}
+            found[at] = _merged(found[at], device)
     return found
+
+
+def _merged(ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, Any]:
+    """A GPU whose index one of them knows has it."""
+    both = {**theirs, **ours}
+    if (ours and UNINDEXED not in ours) or UNINDEXED not in theirs:
+        both.pop(UNINDEXED, None)
+    return both
 
 
 def _place(device: Any, index: int, places: dict[Bdf, int], end: int) -> int:
