@@ -24,7 +24,7 @@ from checks.data.xids import (
 )
 from checks.gpus.dump import Gap, Gpu
 from checks.gpus.health import address
-from checks.gpus.kernel_events import Event, What
+from checks.gpus.kernel_events import Event, What, since_boot
 from checks.gpus.kernlog import LINES_KEPT
 from checks.gpus.rule import Outcome, Scene, passed, skipped, unknown, warned
 from checks.model import Status
@@ -84,11 +84,6 @@ def _nobody(events: Sequence[Event]) -> Outcome:
 def _not_ours(scene: Scene) -> set[Bdf]:
     """A container reads its host's log: what the other GPUs of that host did is not its concern."""
     return {gpu.bdf for gpu in scene.node.gpus or () if scene.node.given(gpu) is False}
-
-
-def since_boot(events: Sequence[Event]) -> list[Event]:
-    last = max((at for at, event in enumerate(events) if event.what is What.BOOT), default=-1)
-    return list(events[last + 1 :])
 
 
 def _is_error(event: Event) -> bool:

@@ -47,6 +47,8 @@ NEEDS: dict[str, tuple[tuple[str, ...], ...]] = {
 
 AROUND = (
     "gpu.xid",
+    "pcie.errors",
+    "driver.log",
     "fabric.sxid",
     "fabric.manager",
     "driver.peermem",

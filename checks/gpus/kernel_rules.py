@@ -1,0 +1,120 @@
+"""Rules about the kernel log's words that are no Xid: PCIe errors, and what the driver's module says of itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from checks.bdf import Bdf
+from checks.data.driver_lines import DRIVER_LINES, OF_NO_CONCERN
+from checks.data.kernel_lines import KERNEL_LINES
+from checks.gpus import kernel_events
+from checks.gpus.dump import Gap
+from checks.gpus.health import address
+from checks.gpus.kernel_events import Event, What
+from checks.gpus.rule import Outcome, Scene, failed, passed, warned
+
+Judged = Iterator[tuple[str, Outcome]]
+
+_KNOWN = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        *OF_NO_CONCERN,
+        *(row.pattern for row in DRIVER_LINES),
+        *(row.pattern for row in KERNEL_LINES),
+    )
+)
+
+
+def pcie_errors(scene: Scene) -> Judged:
+    """Uncorrected PCIe errors (AER) of GPUs and of the bridges above them since the boot, or a GPU's last reset."""
+    log = scene.node.kernel
+    if not log.there or log.error is not None:
+        return
+    events = kernel_events.since_boot(log.events)
+    found: dict[Bdf, list[Event]] = {}
+    for event in events:
+        if event.what is What.RESET and event.bdf is not None:
+            found.pop(event.bdf, None)
+        elif event.what is What.AER and event.bdf is not None:
+            found.setdefault(event.bdf, []).append(event)
+    listed = {bdf: gpu.subject for gpu in scene.dump.gpus if isinstance(bdf := address(gpu), Bdf)}
+    told = [(bdf, *who) for bdf in found if (who := _who(bdf, scene, listed, log.lines)) is not None]
+    for bdf, word, ours in told:
+        yield listed.get(bdf, str(bdf)), _errors(found[bdf], f"{word} at {bdf}", ours=ours)
+    if not told and scene.dump.gpus:
+        yield "host", passed("no uncorrected PCIe error of a GPU in the kernel log", value=0, limit=0)
+
+
+def _who(bdf: Bdf, scene: Scene, listed: dict[Bdf, str], lines: Sequence[str]) -> tuple[str, bool] | None:
+    """What is at this address, and whether it is surely a GPU's affair; None: a device that is no concern here."""
+    on_bus = {gpu.bdf: gpu for gpu in scene.node.gpus or ()}
+    if bdf in on_bus:
+        return None if scene.node.given(on_bus[bdf]) is False else ("the GPU", True)
+    if bdf in listed:
+        return "the GPU", True
+    if any(str(bdf) == port.bdf for ports in scene.node.bus.ports.values() for port in ports):
+        return "a bridge above a GPU", True
+    named = re.compile(rf"(?:NVRM:.*|\bnvidia ){re.escape(str(bdf)[:-2])}")
+    if any(named.search(line) for line in lines):
+        return "the GPU", True
+    return ("a device", False) if scene.node.gpus is None else None
+
+
+def _errors(events: Sequence[Event], where: str, *, ours: bool) -> Outcome:
+    fatal = any(event.fatal for event in events)
+    last = f", the last {events[-1].at}" if events[-1].at else ""
+    text = f"{len(events)} lines of uncorrected PCIe errors ({'fatal' if fatal else 'non-fatal'}) of {where}{last}"
+    cause = "a transfer on PCIe was lost: slot, riser, cable or the board; after a fatal one the link was cut"
+    fix = "read gpu.lost and gpu.xid; reseat the board and its riser when it recurs, try another slot"
+    if not ours:
+        cause = "the log does not say what is at this address; a GPU's error takes the GPU off the bus"
+        fix = f"see what it is (lspci -s {events[-1].bdf}); give the output of 'lspci -nn' with --replay as well"
+    verdict = failed if fatal and ours else warned
+    return verdict(text, value=len(events), limit=0, cause=cause, fix=fix)
+
+
+def driver_log(scene: Scene) -> Judged:
+    """What the module says of itself, and how many of its lines no rule knows.
+
+    Where NVML itself was asked, its list of GPUs counts more than lines that may be past; a container reads the log
+    of its host, whose other devices are not its concern.
+    """
+    log = scene.node.kernel
+    if not log.there or log.error is not None or scene.node.container:
+        return
+    lines = log.recent
+    asked = isinstance(scene.dump.count, int) and not isinstance(scene.dump.library, Gap)
+    for row in DRIVER_LINES:
+        said = [line for line in lines if re.search(row.pattern, line, re.IGNORECASE)]
+        if said and not asked:
+            verdict = failed if row.fatal else warned
+            yield (
+                "host",
+                verdict(f'the driver\'s module says: "{said[-1][:200]}"', cause=row.cause, fix=row.fix),
+            )
+            return
+    strange = [line for line in lines if "NVRM: " in line and not _known(line)]
+    if strange:
+        text = f'{len(strange)} of the driver\'s lines are known to no rule here; the last: "{strange[-1][:160]}"'
+        fix = (
+            "read them (grep NVRM); look the last one up in NVIDIA/open-gpu-kernel-modules, or ask the vendor"
+        )
+        yield (
+            "host",
+            passed(text, value=len(strange)) if asked else warned(text, value=len(strange), limit=0, fix=fix),
+        )
+    elif any("NVRM: " in line for line in lines):
+        yield "host", passed("no word of the driver's module that asks for anything", value=0, limit=0)
+
+
+def _known(line: str) -> bool:
+    return (
+        any(pattern.search(line) for pattern in _KNOWN)
+        or any(kernel_events.events([line]))
+        or _mismatch(line)
+    )
+
+
+def _mismatch(line: str) -> bool:
+    return "API mismatch" in line
