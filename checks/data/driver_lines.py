@@ -80,7 +80,7 @@ DRIVER_LINES = (
     ),
 )
 
-MISMATCH = r"NVRM: API mismatch: (?:the|this) client(?: '[^']{0,80}')?.* version (\d{3,4}(?:\.\d+){1,2})"
+MISMATCH = r"NVRM: API mismatch: (?:the|this) client(?: '[^']{0,80}')?.*? version (\d{3,4}(?:\.\d+){1,2})"
 MODULE_VERSION = r"this kernel module has the version (\d{3,4}(?:\.\d+){1,2})"
 """A library of another version was turned away (src/nvidia/arch/nvalloc/unix/src/osapi.c)."""
 

@@ -115,6 +115,8 @@ def gpus(
     ask = _asked(**options)
     try:
         record = _saved(replay) if replay else _observe(how.host, options["deadline"])
+        for note in record.notes:
+            click.echo(note, err=True)
     except Unreachable as error:
         finding = Finding(
             "node.reachable", Status.UNKNOWN, "host", str(error), cause=error.cause, fix=error.fix

@@ -166,10 +166,16 @@ def bare(line: str) -> str:
     return _FOREIGN_HEAD.sub("", line, count=1)
 
 
+def speaks(line: str) -> bool:
+    """Does a line speak in the driver's name, or tell an event?"""
+    message = bare(line)
+    return _SPEAKS.match(message) is not None or any(events([message]))
+
+
 def is_kernel_log(text: str) -> bool:
     """Does a line speak in the driver's name, or do most lines bear the kernel's times?"""
     found = split(text)
-    if any(_SPEAKS.match(bare(line)) for line in found) or any(events(map(bare, found))):
+    if any(map(speaks, found)):
         return True
     return bool(found) and 2 * sum(timed(line) and not _ANYBODYS.match(line) for line in found) > len(found)
 

@@ -64,7 +64,9 @@ def _who(bdf: Bdf, scene: Scene, listed: dict[Bdf, str], lines: Sequence[str]) -
 def _errors(events: Sequence[Event], where: str, *, ours: bool) -> Outcome:
     fatal = any(event.fatal for event in events)
     last = f", the last {events[-1].at}" if events[-1].at else ""
-    text = f"{len(events)} lines of uncorrected PCIe errors ({'fatal' if fatal else 'non-fatal'}) of {where}{last}"
+    lines = "1 line" if len(events) == 1 else f"{len(events)} lines"
+    kind = "fatal" if fatal else "non-fatal"
+    text = f"{lines} of uncorrected PCIe errors ({kind}) of {where}{last}"
     cause = "a transfer on PCIe was lost: slot, riser, cable or the board; after a fatal one the link was cut"
     fix = "read gpu.lost and gpu.xid; reseat the board and its riser when it recurs, try another slot"
     if not ours:

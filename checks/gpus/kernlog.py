@@ -25,8 +25,8 @@ _LINES_READ, _LINE = 4000, 1000  # of a record that somebody else made
 _READ_ALL, _SIZE = 3, 10  # syslog(2)
 _BUFFER_LIMIT = 16 << 20
 _OURS = re.compile(
-    r"NVRM|nvidia|D3cold|(?:AER|PCIe Bus Error): .*Uncorrect|unsigned module|in libnccl\.so|\bLinux version \d"
-    r"|: reset done|^-- (?:Boot|Reboot)",
+    r"NVRM|nvidia|D3cold|BAR\d is 0M|(?:AER|PCIe Bus Error): .*Uncorrect|unsigned module|in libnccl\.so"
+    r"|\bLinux version \d|: reset done|^-- (?:Boot|Reboot)",
     re.IGNORECASE,
 )
 _LEVEL = re.compile(r"^<\d+>")
@@ -151,7 +151,7 @@ class KernelLog:
         fell off the bus, which are told as such."""
         found: dict[Bdf | None, Story] = {}
         for burst in _bursts(self.recent):
-            story = _story([line for line in burst if re.search("NVRM|nvidia", line)])
+            story = _story([line for line in burst if re.search(r"NVRM|nvidia|BAR\d is 0M", line)])
             if story is not None and story.row.name != "off-the-bus":
                 found[_of(burst)] = story
         return found
