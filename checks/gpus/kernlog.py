@@ -46,13 +46,18 @@ def look(read: Callable[[], str] | None = None) -> Section:
         text = (read or _read)()
     except OSError as error:
         return Section(KIND, PATH, None, error.strerror or str(error))
-    kept = _few([_LEVEL.sub("", line) for line in text.splitlines() if _OURS.search(line)])
+    kept = few([_LEVEL.sub("", line) for line in text.splitlines() if _OURS.search(line)])
     for pattern, instead in _SECRET:
         kept = [pattern.sub(instead, line) for line in kept]
     return Section(KIND, PATH, "".join(f"{line[:500]}\n" for line in kept).encode())
 
 
-def _few(lines: list[str]) -> list[str]:
+def concerns(line: str) -> bool:
+    """Is this line of any log one that is kept?"""
+    return _OURS.search(line) is not None
+
+
+def few(lines: list[str]) -> list[str]:
     """The newest lines, and of the older ones the last of each event: a storm must not push out another error."""
     older = [kernel_events.bare(line) for line in lines[:-LINES_KEPT]]
     last = {

@@ -97,6 +97,8 @@ def _several(found: parts.Parts, name: str) -> Record:
         )
     if old:
         said += f"; {old} lines are the log of an earlier boot and were not read"
+    if not records:
+        raise BadInput(said.replace("was read as ", "shows nothing of this boot that could be judged"))
     joined = together.join(records, f"{name}, in its parts")
     return replace(joined, notes=(*joined.notes, said))
 

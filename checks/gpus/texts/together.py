@@ -12,7 +12,7 @@ from checks.bdf import Bdf
 from checks.errors import BadInput
 from checks.gpus import texts
 from checks.gpus.dump import UNINDEXED
-from checks.gpus.texts import coverage
+from checks.gpus.texts import coverage, storm
 from checks.record import SIZE_LIMIT, Record, Section
 
 
@@ -27,11 +27,12 @@ def _one(path: Path) -> Record:
             raw = file.read(SIZE_LIMIT + 1)
     except OSError as error:
         raise BadInput(f"cannot read {path}: {error.strerror}") from None
-    if len(raw) > SIZE_LIMIT:
+    if not path.is_file() and len(raw) > SIZE_LIMIT:
         raise BadInput(
-            f"{path} is larger than {SIZE_LIMIT >> 20} MiB: no evidence of one machine is that large; of a log, "
-            f"give the end (tail -c {SIZE_LIMIT >> 20}M)"
+            f"{path} is larger than {SIZE_LIMIT >> 20} MiB and no file; save it, and give the name of that file"
         )
+    if storm.is_large(path, raw):
+        return storm.read(path)
     raw = texts.plain(raw, str(path))
     if raw.lstrip().startswith(b"{"):
         return records.parse(raw, str(path))
