@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from checks.bdf import Bdf
 from checks.errors import BadInput
 from checks.gpus import shapes
 from checks.gpus.getters import LINKS, MIG, P2P, SECTION_OF, SHAPES
 from checks.gpus.parts import (
+    ADDRESS,
     DIED,
     DRIVER_NOT_LOADED,
     FUNCTION_NOT_FOUND,
@@ -24,11 +23,13 @@ from checks.gpus.parts import (
     NOT_READ,
     NOT_SUPPORTED,
     TIMEOUT,
+    UNINDEXED,
     UNKNOWN_ERROR,
     Gap,
     Pair,
     Process,
     Violation,
+    subject_of,
 )
 
 __all__ = [
@@ -57,22 +58,6 @@ __all__ = [
 
 MAX_GPUS = 1024
 PROCESS_KINDS = ("Compute", "Graphics", "MPSCompute")
-
-
-ADDRESS, UNINDEXED = "nvmlDeviceGetPciInfo", "unindexed"
-
-
-def unindexed(address: str) -> dict[str, Any]:
-    """The start of a device whose address was told and whose NVML index was not: the address is its name."""
-    return {ADDRESS: {"busId": address}, UNINDEXED: 1}
-
-
-def subject_of(index: int, device: Mapping[str, Any]) -> str:
-    """What findings call a GPU: ``gpu3``, or its address where its index is not known."""
-    if UNINDEXED in device:
-        with suppress(KeyError, TypeError, ValueError):
-            return str(Bdf.parse(str(device[ADDRESS]["busId"])))
-    return f"gpu{index}"
 
 
 @dataclass(frozen=True)

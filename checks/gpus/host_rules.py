@@ -30,6 +30,6 @@ NODE_RULES = (
     NodeRule("node.shm", host_seat_rules.shm),
     NodeRule("node.memlock", host_seat_rules.memlock),
     NodeRule("node.environment", host_seat_rules.environment),
-    NodeRule("node.nccl_crash", host_kernel.nccl_crash),
-    NodeRule("driver.peermem", host_kernel.peermem),
+    NodeRule("node.nccl_crash", kernel_rules.nccl_crash),
+    NodeRule("driver.peermem", kernel_rules.peermem),
 )

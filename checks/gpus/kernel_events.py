@@ -44,7 +44,7 @@ _FALLEN = re.compile(
     r"NVRM:(?:.*\b([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-7])?)\b)?.*fallen off the bus", re.I
 )
 _SWITCH = re.compile(
-    rf"detected NVSwitch (non-fatal|fatal) error (\d{{1,5}}) .*?pci bus id {_ADDRESS}(.*)", re.IGNORECASE
+    rf"detected NVSwitch (non-fatal|fatal) error (\d{{1,5}}) .*?pci(?: bus id)? {_ADDRESS}(.*)", re.IGNORECASE
 )
 _ACTION = re.compile(r"recovery action changed from .* to (?:0x)?([0-9a-f]{1,4})\b", re.IGNORECASE)
 _PROCESS = re.compile(r"name=([^,]+?)(?:,|$)")
@@ -60,13 +60,13 @@ _RESET = re.compile(
 )
 _AER = (
     re.compile(
-        r"AER: (?:Multiple )?Uncorrect(?:ed|able) \((Non-?Fatal|Fatal)\) error (?:message )?received(?: from|:) "
-        rf"{_ADDRESS}",
+        r"AER: (?:Multiple )?Uncorrect(?:ed|able) \((?P<word>Non-?Fatal|Fatal)\) error (?:message )?received"
+        rf"(?: from|:) (?P<at>{_ADDRESS})",
         re.I,
     ),
     re.compile(
-        r"(?=.*severity=Uncorrect(?:ed|able) \((Non-?Fatal|Fatal)\))(?:^|\s)"
-        r"([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]): (?:AER: )?PCIe Bus Error:",
+        r"(?P<at>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]): (?:AER: )?PCIe Bus Error: .*"
+        r"severity=Uncorrect(?:ed|able) \((?P<word>Non-?Fatal|Fatal)\)",
         re.I,
     ),
 )
@@ -225,7 +225,7 @@ def _event(line: str) -> Event | None:
         return Event(What.RESET, line, _bdf(found[1]))
     for form in _AER:
         if found := form.search(line):
-            return Event(What.AER, line, _bdf(found[2]), fatal=found[1].lower() == "fatal")
+            return Event(What.AER, line, _bdf(found["at"]), fatal=found["word"].lower() == "fatal")
     plain = (
         (_BOOT, What.BOOT),
         (_LOAD, What.LOAD),

@@ -1,9 +1,10 @@
-"""Rules about the kernel log's words that are no Xid: PCIe errors, and what the driver's module says of itself."""
+"""Rules about the kernel log's words that are no Xid: PCIe errors, the module on itself, NCCL, nvidia-peermem."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import cache
 
 from checks.bdf import Bdf
 from checks.data.driver_lines import DRIVER_LINES, OF_NO_CONCERN
@@ -11,19 +12,17 @@ from checks.data.kernel_lines import KERNEL_LINES
 from checks.gpus import kernel_events
 from checks.gpus.dump import Gap
 from checks.gpus.health import address
-from checks.gpus.kernel_events import Event, What
+from checks.gpus.kernel_events import Event, What, since_boot
 from checks.gpus.rule import Outcome, Scene, failed, passed, warned
 
 Judged = Iterator[tuple[str, Outcome]]
 
-_KNOWN = tuple(
-    re.compile(pattern, re.IGNORECASE)
-    for pattern in (
-        *OF_NO_CONCERN,
-        *(row.pattern for row in DRIVER_LINES),
-        *(row.pattern for row in KERNEL_LINES),
-    )
-)
+
+@cache
+def _patterns() -> tuple[re.Pattern[str], ...]:
+    """Made when a log has such lines: a look at a well machine has no time for them."""
+    rows = (*OF_NO_CONCERN, *(row.pattern for row in DRIVER_LINES), *(row.pattern for row in KERNEL_LINES))
+    return tuple(re.compile(pattern, re.IGNORECASE) for pattern in rows)
 
 
 def pcie_errors(scene: Scene) -> Judged:
@@ -31,7 +30,7 @@ def pcie_errors(scene: Scene) -> Judged:
     log = scene.node.kernel
     if not log.there or log.error is not None:
         return
-    events = kernel_events.since_boot(log.events)
+    events = since_boot(log.events)
     found: dict[Bdf, list[Event]] = {}
     for event in events:
         if event.what is What.RESET and event.bdf is not None:
@@ -112,7 +111,7 @@ def driver_log(scene: Scene) -> Judged:
 
 def _known(line: str) -> bool:
     return (
-        any(pattern.search(line) for pattern in _KNOWN)
+        any(pattern.search(line) for pattern in _patterns())
         or any(kernel_events.events([line]))
         or _mismatch(line)
     )
@@ -120,3 +119,68 @@ def _known(line: str) -> bool:
 
 def _mismatch(line: str) -> bool:
     return "API mismatch" in line
+
+
+DMA_BUF = (5, 12)
+"""First kernel whose DMA-BUF serves RDMA, with the open kernel module (GPUDirect RDMA documentation)."""
+
+
+def nccl_crash(scene: Scene) -> Judged:
+    """A process that crashed inside libnccl."""
+    log = scene.node.kernel
+    if not log.there or log.error is not None:
+        return
+    crashes = [event for event in since_boot(log.events) if event.what is What.NCCL]
+    if crashes:
+        yield (
+            "host",
+            warned(
+                f"{len(crashes)} crashes inside libnccl; the last: {crashes[-1].line[:90]}",
+                value=len(crashes),
+                limit=0,
+                cause="NCCL hit memory that was gone: another rank died, or library and driver do not fit",
+                fix="read the log of the process that crashed, then: provcheck nccl",
+            ),
+        )
+    elif scene.dump.gpus:
+        yield "host", passed("no crash inside libnccl in the kernel log", value=0, limit=0)
+
+
+def peermem(scene: Scene) -> Judged:
+    """nvidia-peermem: its complaints in the log, and whether it is there where RDMA needs it."""
+    log = scene.node.kernel
+    bad = [event for event in since_boot(log.events) if event.what is What.PEERMEM]
+    if bad:
+        yield (
+            "host",
+            warned(
+                f"nvidia-peermem met an invalid context {len(bad)} times",
+                value=len(bad),
+                limit=0,
+                cause="a program ended, or its GPU memory was freed, while the network card still held it",
+                fix="see whether a program crashed at that time; update driver and MOFED together when it recurs",
+            ),
+        )
+        return
+    yield from _peermem_module(scene)
+
+
+def _peermem_module(scene: Scene) -> Judged:
+    modules, cards = scene.node.modules, scene.node.rdma
+    if modules is None or not cards or not scene.dump.gpus:
+        return
+    if modules & {"nvidia_peermem", "nv_peer_mem"}:
+        yield "host", passed("nvidia_peermem is loaded")
+        return
+    if scene.node.open_module and (scene.node.bus.kernel or (0, 0)) >= DMA_BUF:
+        yield "host", passed("DMA-BUF serves RDMA here (open kernel module), nvidia_peermem is not needed")
+        return
+    yield (
+        "host",
+        warned(
+            f"there are RDMA devices ({', '.join(cards[:4])}) and nvidia_peermem is not loaded",
+            cause="network cards then reach GPU memory only through DMA-BUF (kernel 5.12, open kernel module) or host"
+            " memory, which is slower",
+            fix="modprobe nvidia_peermem, unless NCCL says that it uses DMA-BUF; one machine alone needs neither",
+        ),
+    )

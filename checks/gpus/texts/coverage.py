@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from checks.gpus import dump
+from checks.gpus import parts
 from checks.model import Finding
 
 NEEDS: dict[str, tuple[tuple[str, ...], ...]] = {
@@ -69,7 +69,7 @@ def of_devices(devices: Mapping[int, Mapping[str, Any]]) -> frozenset[tuple[str,
     is lost, whatever else is said."""
     found = set()
     for index, device in devices.items():
-        subject = dump.subject_of(index, device)
+        subject = parts.subject_of(index, device)
         if "handle" in device:
             found.add(("gpu.lost", subject))
             continue

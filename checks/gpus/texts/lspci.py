@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from checks.bdf import Bdf
-from checks.gpus import dump, host_bus, node
+from checks.gpus import host_bus, node, parts
 from checks.gpus.texts.evidence import Evidence
 from checks.record import Section
 
@@ -81,7 +81,7 @@ def read(text: str) -> Evidence:
         sections.extend(_ways(devices, gpus))
     shown: dict[int, dict[str, Any]] = {n: _width(gpu) for n, gpu in enumerate(gpus)} if verbose else {}
     shown |= {
-        n: {**dump.unindexed(str(gpu.bdf)), "handle": dict(_GONE)} for n, gpu in enumerate(gpus) if gpu.gone
+        n: {**parts.unindexed(str(gpu.bdf)), "handle": dict(_GONE)} for n, gpu in enumerate(gpus) if gpu.gone
     }
     return Evidence(tuple(sections), devices=shown, extra=frozenset({("gpu.count", "host")}))
 

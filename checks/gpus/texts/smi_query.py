@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from checks.bdf import Bdf
-from checks.gpus import dump
+from checks.gpus import parts
 from checks.gpus.texts.evidence import Evidence, gap, number
 from checks.gpus.texts.smi_rows import assemble
 
@@ -71,9 +71,9 @@ def unreached(said: re.Match[str]) -> dict[str, Any]:
         address = str(Bdf.parse(said[2]))
     except ValueError:
         return {"handle": gap(said[3])}
-    known = dump.unindexed(address)
+    known = parts.unindexed(address)
     if said[1] is not None:
-        del known[dump.UNINDEXED]
+        del known[parts.UNINDEXED]
     return {**known, "handle": gap(said[3])}
 
 

@@ -11,7 +11,7 @@ from checks import record as records
 from checks.bdf import Bdf
 from checks.errors import BadInput
 from checks.gpus import texts
-from checks.gpus.dump import UNINDEXED
+from checks.gpus.parts import UNINDEXED
 from checks.gpus.texts import coverage, storm
 from checks.record import SIZE_LIMIT, Record, Section
 
