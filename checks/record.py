@@ -49,6 +49,8 @@ class Record:
     serve: Mapping[str, Any] | None = field(default=None, repr=False)
     covers: frozenset[tuple[str, str]] | None = field(default=None, repr=False)
     """What a saved text can carry, as (finding id, subject); None for a record, which may carry all."""
+    notes: tuple[str, ...] = field(default=(), repr=False)
+    """What a reader should know of how the evidence was read; no part of what is kept."""
 
     def dump(self) -> bytes:
         """The record as JSON."""

@@ -34,6 +34,11 @@ COVERAGE = (
     Row("The action that the driver itself asks for", "none, reset, drain, reboot", ("gpu.recovery",)),
     Row("Xid in the kernel log", "since boot and since the last reset", ("gpu.xid", "node.xid")),
     Row(
+        "The rest of the kernel log",
+        "PCIe errors (AER), the driver's own words",
+        ("pcie.errors", "driver.log"),
+    ),
+    Row(
         "PCIe width and generation",
         "at rest against siblings, under load against the limit",
         ("gpu.pcie_width", "gpu.pcie_generation", "load.pcie_width", "load.pcie_generation"),

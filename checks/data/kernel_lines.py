@@ -49,6 +49,25 @@ KERNEL_LINES = (
         "drivers/pci/pci.c of Linux, pci_power_up()",
     ),
     KernelLine(
+        "no-window",
+        r"BAR\d is 0M @ 0x0|PCI I/O region assigned to your NVIDIA device is invalid",
+        "NVRM: BAR1 is 0M @ 0x0 (PCI:0000:01:00.0)",
+        "the firmware gave the GPU no window for its memory (BAR): there is too little address space for it",
+        "switch on 'Above 4G decoding' (and Resizable BAR) in the firmware's setup; in a virtual machine give it a"
+        " larger 64-bit window; else try pci=realloc on the kernel's command line",
+        "kernel-open/nvidia/nv-pci.c of open-gpu-kernel-modules, nv_pci_probe()",
+    ),
+    KernelLine(
+        "not-of-this-branch",
+        r"supported through the NVIDIA \S+ Legacy drivers"
+        r"|is not supported by the (?:NVIDIA )?\S+ (?:NVIDIA )?driver release",
+        "NVRM: The NVIDIA GPU 0000:01:00.0 (PCI ID: 10de:1b38) installed in this system is not supported by the NVIDIA"
+        " 590.44.01 driver release.",
+        "this driver does not know the GPU: it is older or newer than what the branch supports",
+        "install a branch that lists it among its supported products",
+        "kernel-open/nvidia/nv.c of open-gpu-kernel-modules",
+    ),
+    KernelLine(
         "no-video-bios",
         r"did not find valid ROM signature|Failed to copy vbios to system memory",
         "NVRM: kgspExtractVbiosFromRom_TU102: did not find valid ROM signature",
@@ -81,6 +100,14 @@ KERNEL_LINES = (
         "the GPU's own firmware (GSP) did not start",
         "switch the host off and on; then try another version of the driver",
         "NVIDIA/open-gpu-kernel-modules#789",
+    ),
+    KernelLine(
+        "probe",
+        r"\bnvidia\b.*probe .*failed with error -\d+",
+        "nvidia: probe of 0000:01:00.0 failed with error -1",
+        "the driver did not take the device; the lines before it say why",
+        "read the kernel log before this line; see who holds the device: lspci -nnk -d 10de:",
+        "drivers/base/dd.c of Linux",
     ),
     KernelLine(
         "init",

@@ -44,6 +44,23 @@ NODE: dict[str, Entry] = {
         "Install it in the driver's version, hold both packages, enable the service.",
         "Fabric Manager User Guide; NVIDIA/NVSentinel#889",
     ),
+    "driver.log": Entry(
+        "The driver's module asks for nothing in the kernel log",
+        "A module of another kernel, one that is not signed, or one that finds no GPU says so there and nowhere else. "
+        "Lines of the driver that no rule knows are counted and the last is quoted: a replayed log with an error that "
+        "is not understood is not green. Where NVML itself was asked, its list of GPUs counts more.",
+        'warn host driver.log 3 of the driver\'s lines are known to no rule here; the last: "NVRM: ..."',
+        "Do what the finding says; look an unknown line up in the sources of the open module.",
+        "nv.c of NVIDIA/open-gpu-kernel-modules",
+    ),
+    "pcie.errors": Entry(
+        "No PCIe error of a GPU that could not be corrected",
+        "An uncorrected error (AER) lost a transfer. A fatal one cuts the link, and the GPU with it, often without any "
+        "Xid. Errors of bridges above a GPU count, those of other devices do not.",
+        "fail 0000:01:00.0 pcie.errors 2 lines of uncorrected PCIe errors (fatal) of the GPU at 0000:01:00.0",
+        "Reseat the board and its riser, try another slot; update firmware.",
+        "drivers/pci/pcie/aer.c of Linux",
+    ),
     "driver.peermem": Entry(
         "Network cards can reach GPU memory",
         "Without nvidia_peermem (or DMA-BUF) RDMA goes through host memory. Its complaints point to a program that "

@@ -57,9 +57,9 @@ def _address(pci: object) -> Bdf | None:
 def started(scene: Scene) -> Iterator[tuple[str, Outcome]]:
     """One outcome per GPU that did not start, with its address as subject; else one for the host."""
     if scene.node.gpus is None:
-        yield "host", skipped("the PCI bus is not in the evidence")
+        yield from _told(scene) or [("host", skipped("the PCI bus is not in the evidence"))]
         return
-    outcomes = list(_per_gpu(scene))
+    outcomes = list(_per_gpu(scene)) or [told for told in _told(scene) if told[0] == "host"]
     if outcomes:
         yield from outcomes
         return
@@ -86,6 +86,20 @@ def started(scene: Scene) -> Iterator[tuple[str, Outcome]]:
         )
     else:
         yield "host", passed("NVML shows every GPU that the nvidia driver holds here")
+
+
+def _told(scene: Scene) -> list[tuple[str, Outcome]]:
+    """By the kernel log alone: GPUs that the driver could not start and that NVML does not show."""
+    listed = {_address(gpu.struct("nvmlDeviceGetPciInfo")) for gpu in scene.dump.gpus if gpu.handle is None}
+    asked = isinstance(scene.dump.count, int)
+    found = []
+    for bdf, story in scene.node.kernel.stories().items():
+        if bdf in listed or (bdf is None and asked):
+            continue
+        seen = f"the driver could not start the GPU at {bdf}" if bdf else "the driver could not start a GPU"
+        text = f"{seen}; the kernel: {story.quoted}"
+        found.append((str(bdf or "host"), failed(text, cause=story.row.cause, fix=story.row.fix)))
+    return found
 
 
 def _silent(scene: Scene) -> bool:

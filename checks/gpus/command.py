@@ -115,6 +115,8 @@ def gpus(
     ask = _asked(**options)
     try:
         record = _saved(replay) if replay else _observe(how.host, options["deadline"])
+        for note in record.notes:
+            click.echo(note, err=True)
     except Unreachable as error:
         finding = Finding(
             "node.reachable", Status.UNKNOWN, "host", str(error), cause=error.cause, fix=error.fix
@@ -232,11 +234,25 @@ def judge_record(
         from checks.gpus.texts import coverage
 
         findings = coverage.kept(findings, record.covers)
+        if expect is not None and not any(one.id == "gpu.count" for one in findings):
+            findings = (_uncounted(expect, name), *findings)
         if not findings:
             raise BadInput(
                 f"{name} shows nothing that provcheck gpus judges; send 'nvidia-smi -q' or a kernel log"
             )
     return Report("gpus", findings, "replayed" if replayed else "live", facts)
+
+
+def _uncounted(expect: int, name: str) -> Finding:
+    """The number was asked for, and the text shows none: that is no green answer to the question."""
+    return Finding(
+        "gpu.count",
+        Status.UNKNOWN,
+        "host",
+        f"{expect} GPUs are expected, and {name} does not show how many there are",
+        limit=expect,
+        fix="give a text that lists all GPUs as well: --replay of 'nvidia-smi -L', 'nvidia-smi -q' or 'lspci -nn'",
+    )
 
 
 def _facts(scene: Scene) -> list[dict[str, object]]:

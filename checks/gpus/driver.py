@@ -89,7 +89,9 @@ def loaded(scene: Scene) -> Outcome:
 
 def library(scene: Scene) -> Outcome:
     """Do the user-space library and the kernel module belong together?"""
-    init = scene.dump.init
+    init, refused = scene.dump.init, scene.node.kernel.refused
+    if refused is not None and not scene.node.container and (init is None or init.code == MISMATCH):
+        return _refused(scene, *refused)
     if init is None:
         driver, nvml = _text(scene.dump.driver), _text(scene.dump.library)
         if driver is None or nvml is None:
@@ -150,6 +152,19 @@ def _mismatch(scene: Scene) -> Outcome:
         f"driver and library do not fit: {seen}; no GPU can be used until they do",
         value=user,
         limit=kernel,
+        cause="packages were upgraded under the loaded module, or a container brings another version",
+        fix="reboot or reload the modules, hold the packages; a container needs the version of its host",
+    )
+
+
+def _refused(scene: Scene, user: str, module: str) -> Outcome:
+    """The kernel's own word on it. Where NVML could be started, it was another program's library."""
+    works = scene.dump.init is None and not isinstance(scene.dump.library, Gap)
+    seen = f"the kernel module is {module}, and it turned away a library of {user} (API mismatch)"
+    return (warned if works else failed)(
+        seen + (": a program or a container here has another one than nvidia-smi" if works else ""),
+        value=user,
+        limit=module,
         cause="packages were upgraded under the loaded module, or a container brings another version",
         fix="reboot or reload the modules, hold the packages; a container needs the version of its host",
     )

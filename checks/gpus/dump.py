@@ -11,6 +11,7 @@ from checks.errors import BadInput
 from checks.gpus import shapes
 from checks.gpus.getters import LINKS, MIG, P2P, SECTION_OF, SHAPES
 from checks.gpus.parts import (
+    ADDRESS,
     DIED,
     DRIVER_NOT_LOADED,
     FUNCTION_NOT_FOUND,
@@ -22,11 +23,13 @@ from checks.gpus.parts import (
     NOT_READ,
     NOT_SUPPORTED,
     TIMEOUT,
+    UNINDEXED,
     UNKNOWN_ERROR,
     Gap,
     Pair,
     Process,
     Violation,
+    subject_of,
 )
 
 __all__ = [
@@ -64,10 +67,11 @@ class Gpu:
     index: int
     values: Mapping[str, Any] = field(repr=False)
     handle: Gap | None = None
+    """The error with which NVML refused it; of such a GPU at most the address is known."""
 
     @property
     def subject(self) -> str:
-        return f"gpu{self.index}"
+        return subject_of(self.index, self.values)
 
     def number(self, key: str) -> int | Gap:
         value = self._value(key)
@@ -194,7 +198,7 @@ class Gpu:
         return {section: gap for section, gap in seen.items() if gap and gap.code in (TIMEOUT, DIED)}
 
     def _value(self, key: str) -> Any:
-        if self.handle is not None:
+        if self.handle is not None and key not in self.values:
             return self.handle
         if key not in self.values:
             return NOT_READ
@@ -289,6 +293,8 @@ def _gpu(index: int, device: Any, name: str) -> Gpu:
         handle = _gap(device["handle"])
         if handle is None:
             raise BadInput(f"{where}.handle must be an error object")
-        return Gpu(index, {}, handle)
+        known = {key: device[key] for key in (ADDRESS, UNINDEXED) if key in device}
+        shapes.check_device(known, where)
+        return Gpu(index, known, handle)
     shapes.check_device(device, where)
     return Gpu(index, device)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from checks.data.boards import board_of
 from checks.gpus.dump import Gap, Gpu, Violation
 from checks.gpus.growth import before
@@ -23,7 +25,7 @@ def temperature(gpu: Gpu, scene: Scene) -> Outcome:
     """Core against its slowdown and operating limits, memory against its own.
 
     The margin is told and judged only where no limit is: boards of the Hopper generation give 0 or less while they
-    are well (leptonai/gpud, accelerator-nvidia-temperature).
+    are well (leptonai/gpud, accelerator-nvidia-temperature), so theirs counts only with clocks held down for heat.
     """
     older, newer = gpu.number("temp"), gpu.number("tempV")
     core = newer if isinstance(older, Gap) and not first_error(older) else older
@@ -47,9 +49,12 @@ def temperature(gpu: Gpu, scene: Scene) -> Outcome:
         return unread("a temperature or a limit of it", error)
     limit = slowdown if slowdown is not None else highest
     margin = gpu.number("nvmlDeviceGetMarginTemperature")
-    if limit is None and isinstance(margin, int) and margin <= 0 and not _hopper(gpu):
-        return warned(f"{core} C, {margin} C below its limit", value=margin, limit=0, unit="C", fix=fix)
+    if limit is None and isinstance(margin, int) and margin <= 0 and (not _hopper(gpu) or _slowed(gpu)):
+        far = f"{-margin} C over its limit" if margin < 0 else "at its limit"
+        return warned(f"{core} C, {far}", value=margin, limit=0, unit="C", fix=fix)
     hot = "" if isinstance(memory, Gap) else f", memory {memory} C"
+    if limit is None and isinstance(margin, int) and margin > 0:
+        hot += f", {margin} C below its limit"
     return passed(
         f"{core} C{hot}" + (f", slowdown at {limit} C" if limit else ""), value=core, limit=limit, unit="C"
     )
@@ -60,7 +65,15 @@ _HOPPER = 9
 
 
 def _hopper(gpu: Gpu) -> bool:
-    return gpu.number("nvmlDeviceGetArchitecture") == _HOPPER
+    generation = gpu.number("nvmlDeviceGetArchitecture")
+    if isinstance(generation, Gap):
+        return re.search(r"\bG?H(?:100|200|800|20)\b", gpu.name) is not None
+    return generation == _HOPPER
+
+
+def _slowed(gpu: Gpu) -> bool:
+    held = reasons(gpu)
+    return not isinstance(held, Gap) and bool(held & (HW_THERMAL | SW_THERMAL))
 
 
 def _limit(gpu: Gpu, key: str) -> int | None:

@@ -1,4 +1,4 @@
-"""Rules about the kernel log: Xid per GPU, SXid of the switches, crashes in NCCL, nvidia-peermem.
+"""Rules about the kernel log: Xid per GPU, SXid of the switches.
 
 Only what happened after the last boot counts, and for a GPU only what happened after its last reset or the last
 load of the driver. What came before is told as past.
@@ -24,7 +24,7 @@ from checks.data.xids import (
 )
 from checks.gpus.dump import Gap, Gpu
 from checks.gpus.health import address
-from checks.gpus.kernel_events import Event, What
+from checks.gpus.kernel_events import Event, What, since_boot
 from checks.gpus.kernlog import LINES_KEPT
 from checks.gpus.rule import Outcome, Scene, passed, skipped, unknown, warned
 from checks.model import Status
@@ -33,8 +33,6 @@ Judged = Iterator[tuple[str, Outcome]]
 
 _RANK = {Status.FAIL: 3, Status.WARN: 2, Status.PASS: 1}
 _FALLEN = XIDS[79]
-DMA_BUF = (5, 12)
-"""First kernel whose DMA-BUF serves RDMA, with the open kernel module (GPUDirect RDMA documentation)."""
 _ASK = (
     "as root: dmesg | grep -e NVRM -e SXid; a container without the right asks its host, or root allows it by"
 )
@@ -84,11 +82,6 @@ def _nobody(events: Sequence[Event]) -> Outcome:
 def _not_ours(scene: Scene) -> set[Bdf]:
     """A container reads its host's log: what the other GPUs of that host did is not its concern."""
     return {gpu.bdf for gpu in scene.node.gpus or () if scene.node.given(gpu) is False}
-
-
-def since_boot(events: Sequence[Event]) -> list[Event]:
-    last = max((at for at, event in enumerate(events) if event.what is What.BOOT), default=-1)
-    return list(events[last + 1 :])
 
 
 def _is_error(event: Event) -> bool:
@@ -269,64 +262,3 @@ def _sxid_status(event: Event) -> Status:
     if event.fatal is not False:
         return Status.FAIL
     return Status.PASS if row is not None and row.harmless else Status.WARN
-
-
-def nccl_crash(scene: Scene) -> Judged:
-    """A process that crashed inside libnccl."""
-    log = scene.node.kernel
-    if not log.there or log.error is not None:
-        return
-    crashes = [event for event in since_boot(log.events) if event.what is What.NCCL]
-    if crashes:
-        yield (
-            "host",
-            warned(
-                f"{len(crashes)} crashes inside libnccl; the last: {crashes[-1].line[:90]}",
-                value=len(crashes),
-                limit=0,
-                cause="NCCL hit memory that was gone: another rank died, or library and driver do not fit",
-                fix="read the log of the process that crashed, then: provcheck nccl",
-            ),
-        )
-    elif scene.dump.gpus:
-        yield "host", passed("no crash inside libnccl in the kernel log", value=0, limit=0)
-
-
-def peermem(scene: Scene) -> Judged:
-    """nvidia-peermem: its complaints in the log, and whether it is there where RDMA needs it."""
-    log = scene.node.kernel
-    bad = [event for event in since_boot(log.events) if event.what is What.PEERMEM]
-    if bad:
-        yield (
-            "host",
-            warned(
-                f"nvidia-peermem met an invalid context {len(bad)} times",
-                value=len(bad),
-                limit=0,
-                cause="a program ended, or its GPU memory was freed, while the network card still held it",
-                fix="see whether a program crashed at that time; update driver and MOFED together when it recurs",
-            ),
-        )
-        return
-    yield from _peermem_module(scene)
-
-
-def _peermem_module(scene: Scene) -> Judged:
-    modules, cards = scene.node.modules, scene.node.rdma
-    if modules is None or not cards or not scene.dump.gpus:
-        return
-    if modules & {"nvidia_peermem", "nv_peer_mem"}:
-        yield "host", passed("nvidia_peermem is loaded")
-        return
-    if scene.node.open_module and (scene.node.bus.kernel or (0, 0)) >= DMA_BUF:
-        yield "host", passed("DMA-BUF serves RDMA here (open kernel module), nvidia_peermem is not needed")
-        return
-    yield (
-        "host",
-        warned(
-            f"there are RDMA devices ({', '.join(cards[:4])}) and nvidia_peermem is not loaded",
-            cause="network cards then reach GPU memory only through DMA-BUF (kernel 5.12, open kernel module) or host"
-            " memory, which is slower",
-            fix="modprobe nvidia_peermem, unless NCCL says that it uses DMA-BUF; one machine alone needs neither",
-        ),
-    )

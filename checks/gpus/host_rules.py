@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from checks.gpus import host_bus_rules, host_kernel, host_seat_rules
+from checks.gpus import host_bus_rules, host_kernel, host_seat_rules, kernel_rules
 from checks.gpus.rule import Outcome, Scene
 
 
@@ -19,6 +19,8 @@ class NodeRule(NamedTuple):
 
 NODE_RULES = (
     NodeRule("gpu.xid", host_kernel.xid),
+    NodeRule("pcie.errors", kernel_rules.pcie_errors),
+    NodeRule("driver.log", kernel_rules.driver_log),
     NodeRule("fabric.sxid", host_kernel.sxid),
     NodeRule("fabric.manager", host_bus_rules.fabric_manager),
     NodeRule("node.iommu", host_bus_rules.iommu),
@@ -28,6 +30,6 @@ NODE_RULES = (
     NodeRule("node.shm", host_seat_rules.shm),
     NodeRule("node.memlock", host_seat_rules.memlock),
     NodeRule("node.environment", host_seat_rules.environment),
-    NodeRule("node.nccl_crash", host_kernel.nccl_crash),
-    NodeRule("driver.peermem", host_kernel.peermem),
+    NodeRule("node.nccl_crash", kernel_rules.nccl_crash),
+    NodeRule("driver.peermem", kernel_rules.peermem),
 )

@@ -24,7 +24,7 @@ from checks.gpus import (
     pcie,
     processes,
 )
-from checks.gpus.dump import GPU_IS_LOST, Gap, Gpu
+from checks.gpus.dump import GPU_IS_LOST, NOT_READ, Gap, Gpu
 from checks.gpus.host_rules import NODE_RULES
 from checks.gpus.rule import GpuRule, HostRule, Outcome, Scene, passed, skipped, unknown, warned
 from checks.model import Finding
@@ -106,6 +106,8 @@ def left_out(findings: tuple[Finding, ...], ids: frozenset[str]) -> tuple[Findin
 def _none_wanted(scene: Scene) -> Iterator[Finding]:
     seen = scene.dump.count
     surplus = seen if isinstance(seen, int) else 0
+    if seen == NOT_READ and scene.dump.init is None:  # a text of the bus alone
+        surplus = len(scene.node.gpus or ())
     for identity in (
         *(rule.id for rule in HOST_RULES),
         *(rule.id for rule in _asked(scene)),

@@ -7,7 +7,7 @@ The log may come as dmesg prints it (with or without times, -T, -x), from journa
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import chain, repeat
@@ -44,7 +44,7 @@ _FALLEN = re.compile(
     r"NVRM:(?:.*\b([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-7])?)\b)?.*fallen off the bus", re.I
 )
 _SWITCH = re.compile(
-    rf"detected NVSwitch (non-fatal|fatal) error (\d{{1,5}}) .*?pci bus id {_ADDRESS}(.*)", re.IGNORECASE
+    rf"detected NVSwitch (non-fatal|fatal) error (\d{{1,5}}) .*?pci(?: bus id)? {_ADDRESS}(.*)", re.IGNORECASE
 )
 _ACTION = re.compile(r"recovery action changed from .* to (?:0x)?([0-9a-f]{1,4})\b", re.IGNORECASE)
 _PROCESS = re.compile(r"name=([^,]+?)(?:,|$)")
@@ -53,10 +53,24 @@ _FATAL = re.compile(r"\bfatal\b|\bSeverity [1-9]", re.I)
 _REST = re.compile(r"Data \{|Severity \d+ Engine instance")
 """Second and third line of an SXid: its severity again as a number, and its registers."""
 _BOOT = re.compile(r"^Linux version \d|^-- (?:Reboot|Boot [0-9a-f]+) --$")
+_START = re.compile(r"nvidia-nvlink: Nvlink Core is being initialized")
 _LOAD = re.compile(r"NVRM: loading NVIDIA UNIX")
 _RESET = re.compile(
     r"\b(?:nvidia|vfio-pci|pci) ([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]): reset done\b", re.I
 )
+_AER = (
+    re.compile(
+        r"AER: (?:Multiple )?Uncorrect(?:ed|able) \((?P<word>Non-?Fatal|Fatal)\) error (?:message )?received"
+        rf"(?: from|:) (?P<at>{_ADDRESS})",
+        re.I,
+    ),
+    re.compile(
+        r"(?P<at>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]): (?:AER: )?PCIe Bus Error: .*"
+        r"severity=Uncorrect(?:ed|able) \((?P<word>Non-?Fatal|Fatal)\)",
+        re.I,
+    ),
+)
+"""drivers/pci/pcie/aer.c of Linux: what a port received, and what the device itself said."""
 _NCCL = re.compile(r"segfault at .* in libnccl\.so|traps: .* in libnccl\.so")
 _PEERMEM = re.compile(r"nvidia-peermem .*invalid context", re.IGNORECASE)
 _PROBE = re.compile(r"NVRM: The NVIDIA probe routine failed")
@@ -76,6 +90,7 @@ class What(Enum):
     NCCL = "crash in NCCL"
     PEERMEM = "nvidia-peermem"
     PROBE = "probe failed"
+    AER = "PCIe error"
 
 
 @dataclass(frozen=True)
@@ -151,10 +166,16 @@ def bare(line: str) -> str:
     return _FOREIGN_HEAD.sub("", line, count=1)
 
 
+def speaks(line: str) -> bool:
+    """Does a line speak in the driver's name, or tell an event?"""
+    message = bare(line)
+    return _SPEAKS.match(message) is not None or any(events([message]))
+
+
 def is_kernel_log(text: str) -> bool:
     """Does a line speak in the driver's name, or do most lines bear the kernel's times?"""
     found = split(text)
-    if any(_SPEAKS.match(bare(line)) for line in found) or any(events(map(bare, found))):
+    if any(map(speaks, found)):
         return True
     return bool(found) and 2 * sum(timed(line) and not _ANYBODYS.match(line) for line in found) > len(found)
 
@@ -168,6 +189,18 @@ def events(messages: Iterable[str], times: Iterable[str | None] = ()) -> Iterato
             continue
         last = event if at is None else replace(event, at=at)
         yield last
+
+
+def since_boot(found: Sequence[Event]) -> list[Event]:
+    """Those of the newest boot."""
+    last = max((at for at, event in enumerate(found) if event.what is What.BOOT), default=-1)
+    return list(found[last + 1 :])
+
+
+def since_start(lines: Sequence[str]) -> Sequence[str]:
+    """The lines since the driver's module began to start for the last time, or since the boot."""
+    starts = (at for at, line in enumerate(lines) if _START.search(line) or _BOOT.search(line))
+    return lines[max(starts, default=0) :]
 
 
 def _goes_on(last: Event, event: Event) -> bool:
@@ -190,6 +223,9 @@ def _event(line: str) -> Event | None:
         return Event(What.FALLEN, line, _bdf(found[1]))
     if found := _RESET.search(line):
         return Event(What.RESET, line, _bdf(found[1]))
+    for form in _AER:
+        if found := form.search(line):
+            return Event(What.AER, line, _bdf(found["at"]), fatal=found["word"].lower() == "fatal")
     plain = (
         (_BOOT, What.BOOT),
         (_LOAD, What.LOAD),

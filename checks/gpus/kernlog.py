@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from checks.bdf import Bdf
+from checks.data.driver_lines import MISMATCH, MODULE_VERSION
 from checks.data.kernel_lines import KERNEL_LINES, KernelLine
 from checks.gpus import kernel_events
 from checks.gpus.kernel_events import Event
@@ -24,7 +25,9 @@ _LINES_READ, _LINE = 4000, 1000  # of a record that somebody else made
 _READ_ALL, _SIZE = 3, 10  # syslog(2)
 _BUFFER_LIMIT = 16 << 20
 _OURS = re.compile(
-    r"NVRM|nvidia|D3cold|in libnccl\.so|\bLinux version \d|: reset done|^-- (?:Boot|Reboot)", re.IGNORECASE
+    r"NVRM|nvidia|D3cold|BAR\d is 0M|(?:AER|PCIe Bus Error): .*Uncorrect|unsigned module|in libnccl\.so"
+    r"|\bLinux version \d|: reset done|^-- (?:Boot|Reboot)",
+    re.IGNORECASE,
 )
 _LEVEL = re.compile(r"^<\d+>")
 _SECRET = (
@@ -43,13 +46,18 @@ def look(read: Callable[[], str] | None = None) -> Section:
         text = (read or _read)()
     except OSError as error:
         return Section(KIND, PATH, None, error.strerror or str(error))
-    kept = _few([_LEVEL.sub("", line) for line in text.splitlines() if _OURS.search(line)])
+    kept = few([_LEVEL.sub("", line) for line in text.splitlines() if _OURS.search(line)])
     for pattern, instead in _SECRET:
         kept = [pattern.sub(instead, line) for line in kept]
     return Section(KIND, PATH, "".join(f"{line[:500]}\n" for line in kept).encode())
 
 
-def _few(lines: list[str]) -> list[str]:
+def concerns(line: str) -> bool:
+    """Is this line of any log one that is kept?"""
+    return _OURS.search(line) is not None
+
+
+def few(lines: list[str]) -> list[str]:
     """The newest lines, and of the older ones the last of each event: a storm must not push out another error."""
     older = [kernel_events.bare(line) for line in lines[:-LINES_KEPT]]
     last = {
@@ -128,6 +136,30 @@ class KernelLog:
     error: str | None = None
     events: tuple[Event, ...] = ()
     there: bool = True
+
+    @property
+    def recent(self) -> Sequence[str]:
+        """The lines since the driver's module was last started, or since the boot."""
+        return kernel_events.since_start(self.lines)
+
+    @property
+    def refused(self) -> tuple[str, str] | None:
+        """The versions of a library and of the module that turned it away, as told last: API mismatch."""
+        for at, line in reversed(list(enumerate(self.recent))):
+            if found := re.search(MISMATCH, line):
+                module = re.search(MODULE_VERSION, " ".join(self.recent[at : at + 3]).replace("NVRM: ", ""))
+                return found[1], module[1] if module else "of another version"
+        return None
+
+    def stories(self) -> dict[Bdf | None, Story]:
+        """What went wrong since the driver's last start, by GPU; None: the log does not say which. Without those that
+        fell off the bus, which are told as such."""
+        found: dict[Bdf | None, Story] = {}
+        for burst in _bursts(self.recent):
+            story = _story([line for line in burst if re.search(r"NVRM|nvidia|BAR\d is 0M", line)])
+            if story is not None and story.row.name != "off-the-bus":
+                found[_of(burst)] = story
+        return found
 
     def about(self, bdf: Bdf) -> Story | None:
         """The last thing that went wrong with this GPU.

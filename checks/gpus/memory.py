@@ -50,7 +50,8 @@ def _uncorrected(gpu: Gpu, scene: Scene) -> Outcome | None:
     )
     if volatile:
         return failed(
-            f"{volatile} uncorrected ECC errors since boot, {_plain(in_life)} in its life",
+            f"{volatile} uncorrected ECC errors since boot"
+            + ("" if isinstance(in_life, Gap) else f", {in_life} in its life"),
             value=volatile,
             limit=0,
             cause="memory gave wrong data that ECC could not mend; work on this GPU was killed or is wrong",

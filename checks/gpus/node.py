@@ -45,6 +45,8 @@ class PciGpu:
     driver: str | None
     minor: int | None = None
     excluded: bool = False
+    driver_seen: bool = True
+    """Whether the evidence shows drivers at all."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,10 @@ class Node:
 
     def held_by(self) -> str:
         """``0000:42:00.0 (vfio-pci), 0000:61:00.0 (no driver)``."""
-        return ", ".join(f"{gpu.bdf} ({gpu.driver or 'no driver'})" for gpu in self.gpus or ())
+        return ", ".join(
+            f"{gpu.bdf} ({gpu.driver or 'no driver'})" if gpu.driver_seen else str(gpu.bdf)
+            for gpu in self.gpus or ()
+        )
 
 
 def look(root: str = "") -> tuple[Section, ...]:
@@ -253,5 +258,5 @@ def _gpus(by: dict[tuple[str, str], Section], name: str) -> tuple[PciGpu, ...] |
         except ValueError as error:
             raise BadInput(f"{name}: {error}") from None
         driver_name = target.rsplit("/", 1)[-1] or None
-        gpus.append(PciGpu(bdf, driver_name, int(minor[1]) if minor else None, excluded))
+        gpus.append(PciGpu(bdf, driver_name, int(minor[1]) if minor else None, excluded, driver is not None))
     return tuple(gpus)

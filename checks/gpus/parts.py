@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
+
+from checks.bdf import Bdf
 
 NOT_SUPPORTED, NO_PERMISSION, DRIVER_NOT_LOADED, LIBRARY_NOT_FOUND = 3, 4, 9, 12
 FUNCTION_NOT_FOUND, GPU_IS_LOST, MISMATCH, UNKNOWN_ERROR = 13, 15, 18, 999
@@ -80,3 +85,19 @@ class Pair:
     @property
     def subject(self) -> str:
         return f"pair {self.a}-{self.b}"
+
+
+ADDRESS, UNINDEXED = "nvmlDeviceGetPciInfo", "unindexed"
+
+
+def unindexed(address: str) -> dict[str, Any]:
+    """The start of a device whose address was told and whose NVML index was not: the address is its name."""
+    return {ADDRESS: {"busId": address}, UNINDEXED: 1}
+
+
+def subject_of(index: int, device: Mapping[str, Any]) -> str:
+    """What findings call a GPU: ``gpu3``, or its address where its index is not known."""
+    if UNINDEXED in device:
+        with suppress(KeyError, TypeError, ValueError):
+            return str(Bdf.parse(str(device[ADDRESS]["busId"])))
+    return f"gpu{index}"

@@ -106,7 +106,10 @@ def _apart(gpu: Gpu, gap: Gap | None) -> str | None:
 
 def _short(gpu: Gpu, scene: Scene, free: int, need: int, total: int) -> Outcome:
     holders = _holders(gpu)
+    shown = bool(holders) or scene.holds(*_KEYS)
     fix = f"stop what holds it: {holders}" if holders else _unseen(scene)
+    if not shown:
+        fix = "see who holds it: nvidia-smi on that machine lists the processes, as root all of them"
     if need > total:
         fix = "the board is too small: plan more GPUs, a smaller model or a smaller share of memory"
     return failed(
@@ -115,7 +118,7 @@ def _short(gpu: Gpu, scene: Scene, free: int, need: int, total: int) -> Outcome:
         value=round(free / GIB, 1),
         limit=round(need / GIB, 1),
         unit="GiB",
-        cause=None if holders else "no process is to be seen that holds it",
+        cause=None if holders or not shown else "no process is to be seen that holds it",
         fix=fix,
     )
 

@@ -13,6 +13,7 @@ import re
 import textwrap
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ from checks.gpus.texts import (
     listing,
     logs,
     lspci,
+    parts,
     smi_failed,
     smi_lists,
     smi_query,
@@ -45,9 +47,9 @@ class Form(NamedTuple):
 
 
 FORMS = (
+    Form("nvidia-smi -L, nvlink -s, nvlink -e", smi_lists.recognises, smi_lists.read),
     Form("nvidia-smi -q (whole or an excerpt)", smi_query.recognises, smi_query.read),
     Form("nvidia-smi", smi_table.recognises, smi_table.read),
-    Form("nvidia-smi -L, nvlink -s, nvlink -e", smi_lists.recognises, smi_lists.read),
     Form("nvidia-smi that failed", smi_failed.recognises, smi_failed.read),
     Form("nvidia-smi topo -m, topo -p2p r", topology.recognises, topology.read),
     Form("files of /sys and /proc under '### /path', ls -l of /dev", listing.recognises, listing.read),
@@ -66,10 +68,39 @@ def read(raw: bytes, name: str) -> Record:
         if "nvlink" in PurePath(name).name.lower():
             return _record(smi_lists.nothing())
         raise BadInput(f"{name} is empty: it shows nothing that could be judged")
+    found = parts.split(text)
+    if len(found.forms) > 1:
+        return _several(found, name)
     form = next((form for form in FORMS if form.recognises(text)), None)
     if form is None:
         raise BadInput(f"{name} is no text that can be judged{_elsewhere(text)}; known are: {_listed()}")
     return _record(form.read(text))
+
+
+def _several(found: parts.Parts, name: str) -> Record:
+    """Each part by the form that it has, joined as if each were a file. What is not read is named in one line."""
+    from checks.gpus.texts import together
+
+    records, forms, left = [], [], list(found.unread)
+    for part in parts.once([part for part in found.parts if not part.earlier]):
+        form = next((form for form in FORMS if form.recognises(part.text)), None)
+        if form is None:
+            left += part.lines
+            continue
+        records.append(_record(form.read(part.text)))
+        forms.append(form.name.partition(" (")[0])
+    old = sum(len(part.lines) for part in found.parts if part.earlier)
+    said = f"{name} was read as {', '.join(dict.fromkeys(forms))}"
+    if left:
+        said += (
+            f"; {len(left)} lines are of no known form and were not read, the first: {left[0].strip()[:60]!r}"
+        )
+    if old:
+        said += f"; {old} lines are the log of an earlier boot and were not read"
+    if not records:
+        raise BadInput(said.replace("was read as ", "shows nothing of this boot that could be judged"))
+    joined = together.join(records, f"{name}, in its parts")
+    return replace(joined, notes=(*joined.notes, said))
 
 
 def _unwrapped(text: str) -> str:

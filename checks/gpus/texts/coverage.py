@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from checks.gpus import parts
 from checks.model import Finding
 
 NEEDS: dict[str, tuple[tuple[str, ...], ...]] = {
@@ -27,7 +28,7 @@ NEEDS: dict[str, tuple[tuple[str, ...], ...]] = {
     "gpu.pcie_replay": (("nvmlDeviceGetPcieReplayCounter",),),
     "gpu.bar1": (("nvmlDeviceGetBAR1MemoryInfo",),),
     "gpu.throttle": (("nvmlDeviceGetCurrentClocksEventReasons",),),
-    "gpu.temperature": (("temp",), ("tthr_slowdown", "tthr_gpu_max")),
+    "gpu.temperature": (("temp",), ("tthr_slowdown", "tthr_gpu_max", "nvmlDeviceGetMarginTemperature")),
     "gpu.power_limit": (
         ("nvmlDeviceGetPowerManagementLimit",),
         ("nvmlDeviceGetPowerManagementDefaultLimit",),
@@ -46,6 +47,8 @@ NEEDS: dict[str, tuple[tuple[str, ...], ...]] = {
 
 AROUND = (
     "gpu.xid",
+    "pcie.errors",
+    "driver.log",
     "fabric.sxid",
     "fabric.manager",
     "driver.peermem",
@@ -66,15 +69,21 @@ def of_devices(devices: Mapping[int, Mapping[str, Any]]) -> frozenset[tuple[str,
     is lost, whatever else is said."""
     found = set()
     for index, device in devices.items():
-        subject = f"gpu{index}"
+        subject = parts.subject_of(index, device)
         if "handle" in device:
             found.add(("gpu.lost", subject))
             continue
         for identity, groups in NEEDS.items():
             shown = all(any(_has(device, key) for key in group) for group in groups)
-            if shown or any(_broken(device, key) for group in groups for key in group):
+            known = identity == "gpu.ecc" and _positive(device.get("ecc_unc_vol"))
+            if shown or known or any(_broken(device, key) for group in groups for key in group):
                 found.add((identity, subject))
     return frozenset(found)
+
+
+def _positive(count: Any) -> bool:
+    """Errors since boot are errors, whatever the text leaves out of the GPU's life."""
+    return isinstance(count, int) and count > 0
 
 
 def _broken(device: Mapping[str, Any], key: str) -> bool:

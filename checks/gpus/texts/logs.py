@@ -35,4 +35,9 @@ def is_kernel(text: str) -> bool:
 
 def kernel(text: str) -> Evidence:
     whole = "".join(f"{line}\n" for line in kernel_events.split(text) if not line.startswith("#"))
-    return Evidence((kernlog.look(lambda: whole),))
+    section = kernlog.look(lambda: whole)
+    log = kernlog.parse(section)
+    extra = {("driver.adapter_init", str(bdf or "host")) for bdf in log.stories()}
+    if log.refused:
+        extra.add(("driver.library", "host"))
+    return Evidence((section,), extra=frozenset(extra))

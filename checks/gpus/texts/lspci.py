@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from checks.bdf import Bdf
-from checks.gpus import host_bus, node
+from checks.gpus import host_bus, node, parts
 from checks.gpus.texts.evidence import Evidence
 from checks.record import Section
 
@@ -72,14 +72,17 @@ def read(text: str) -> Evidence:
     devices = list(_devices(text))
     gpus = [device for device in devices if device.gpu]
     verbose = any(device.first(_LINK) for device in devices)
+    drivers = any(device.first(_DRIVER) for device in devices)
     sections = [Section("dir", node.PCI, "".join(f"{d.bdf}\n" for d in devices).encode())]
     for device in devices:
         if device.nvidia:
-            sections.extend(_about(device))
+            sections.extend(_about(device, drivers=drivers))
     if any(device.first(_BUSES) for device in devices):
         sections.extend(_ways(devices, gpus))
     shown: dict[int, dict[str, Any]] = {n: _width(gpu) for n, gpu in enumerate(gpus)} if verbose else {}
-    shown |= {n: {"handle": dict(_GONE)} for n, gpu in enumerate(gpus) if gpu.gone}
+    shown |= {
+        n: {**parts.unindexed(str(gpu.bdf)), "handle": dict(_GONE)} for n, gpu in enumerate(gpus) if gpu.gone
+    }
     return Evidence(tuple(sections), devices=shown, extra=frozenset({("gpu.count", "host")}))
 
 
@@ -112,7 +115,8 @@ def _device(found: re.Match[str]) -> Device | None:
         return None
 
 
-def _about(device: Device) -> Iterator[Section]:
+def _about(device: Device, *, drivers: bool) -> Iterator[Section]:
+    """``drivers``: this form of lspci shows them, so that a device without one has none."""
     at = f"{node.PCI}/{device.bdf}"
     yield Section("file", f"{at}/vendor", f"{node.NVIDIA}\n".encode())
     yield Section("file", f"{at}/class", f"0x{device.kind or '0000'}00\n".encode())
@@ -121,6 +125,8 @@ def _about(device: Device) -> Iterator[Section]:
     driver = device.first(_DRIVER)
     if driver is not None:
         yield Section("link", f"{at}/driver", f"drivers/{driver[1]}".encode())
+    elif drivers:
+        yield Section("link", f"{at}/driver")
 
 
 def _width(gpu: Device) -> dict[str, Any]:

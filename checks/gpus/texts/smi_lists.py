@@ -7,6 +7,7 @@ from typing import Any
 
 from checks.gpus.getters import LINKS
 from checks.gpus.texts.evidence import Evidence, links
+from checks.gpus.texts.smi_query import UNREACHED, unreached
 
 _GPU = re.compile(r"^GPU (\d{1,4}): (.{1,120}?) \(UUID: (GPU-[0-9A-Za-z-]{1,60})\)\s*$")
 _LINK = re.compile(r"^\s+Link (\d{1,2}): (?:(<inactive>)|[\d.]+ GB/s)\s*$")
@@ -18,6 +19,7 @@ _NONE_UP = re.compile(r"all links are in-?active", re.IGNORECASE)
 
 
 def recognises(text: str) -> bool:
+    """One GPU that answered is enough; the others may be named by their errors."""
     return any(_GPU.match(line) for line in text.splitlines())
 
 
@@ -25,11 +27,14 @@ def read(text: str) -> Evidence:
     devices: dict[int, dict[str, Any]] = {}
     states: dict[int, dict[int, int]] = {}
     counters: dict[int, dict[str, dict[str, int]]] = {}
+    lost: list[re.Match[str]] = []
     index = 0
     for line in text.splitlines():
         if found := _GPU.match(line):
             index = int(found[1])
             devices[index] = {"nvmlDeviceGetName": found[2], "nvmlDeviceGetUUID": found[3]}
+        elif refused := UNREACHED.search(line):
+            lost.append(refused)
         elif link := _LINK.match(line):
             states.setdefault(index, {})[int(link[1])] = 0 if link[2] else 1
         elif (counted := _ERRORS.match(line)) and int(counted[1]) < LINKS:
@@ -43,6 +48,8 @@ def read(text: str) -> Evidence:
         shown = devices.setdefault(number, {}).setdefault("nvlink", {})
         for link_number, counts in errors.items():
             shown.setdefault(link_number, {}).update(counts)
+    for refused in lost:
+        devices[int(refused[1]) if refused[1] else max(devices) + 1] = unreached(refused)
     whole = set(devices) == set(range(len(devices)))
     return Evidence(devices=devices, count=len(devices) if whole else None)
 

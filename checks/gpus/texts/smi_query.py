@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from checks.bdf import Bdf
+from checks.gpus import parts
 from checks.gpus.texts.evidence import Evidence, gap, number
 from checks.gpus.texts.smi_rows import assemble
 
@@ -14,7 +16,7 @@ DEPTH = 8
 Outline = dict[Path, str]
 
 _GPU = re.compile(r"^GPU ([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])\s*$")
-_UNREACHED = re.compile(
+UNREACHED = re.compile(
     r"Unable to determine the device handle for GPU\s*(?:(\d{1,3}):\s+)?([0-9A-Fa-f:.]+?):? *:?\s*"
     r"(GPU is lost|Unknown Error|GPU requires reset)",
     re.IGNORECASE,
@@ -29,21 +31,21 @@ _HEADINGS = re.compile(
 
 
 def recognises(text: str) -> bool:
-    return _HEADINGS.search(text) is not None or _UNREACHED.search(text) is not None
+    return _HEADINGS.search(text) is not None or UNREACHED.search(text) is not None
 
 
 def read(text: str) -> Evidence:
     head: Outline = {}
     devices: dict[int, dict[str, Any]] = {}
     blocks: list[tuple[str | None, list[str]]] = [(None, [])]
-    places: dict[int, int] = {}
+    places: dict[int, tuple[int, re.Match[str]]] = {}
     for line in text.splitlines():
         found = _GPU.match(line)
         if found:
             blocks.append((found[1], []))
-        elif (lost := _UNREACHED.search(line)) is not None:
+        elif (lost := UNREACHED.search(line)) is not None:
             blocks.append((f"!{lost[3]}", []))
-            places[len(blocks) - 2] = int(lost[1] or len(blocks) - 2)
+            places[len(blocks) - 2] = int(lost[1] or len(blocks) - 2), lost
         else:
             blocks[-1][1].append(line)
     first = outline(blocks[0][1])
@@ -53,13 +55,26 @@ def read(text: str) -> Evidence:
     head = first
     for index, (bus, lines) in enumerate(blocks[1:]):
         if bus is not None and bus.startswith("!"):
-            devices[places[index]] = {"handle": gap(bus[1:])}
+            place, said = places[index]
+            devices[place] = unreached(said)
         else:
             devices[index] = assemble(outline(lines), bus)
     attached = number(head.get(("Attached GPUs",), ""))
     driver = head.get(("Driver Version",))
     known = driver if driver and re.fullmatch(r"\d+(\.\d+)+", driver) else None
     return Evidence(devices={i: d for i, d in devices.items() if d}, driver=known, count=attached)
+
+
+def unreached(said: re.Match[str]) -> dict[str, Any]:
+    """The device of a line that UNREACHED matches: by its address where the line gives no index."""
+    try:
+        address = str(Bdf.parse(said[2]))
+    except ValueError:
+        return {"handle": gap(said[3])}
+    known = parts.unindexed(address)
+    if said[1] is not None:
+        del known[parts.UNINDEXED]
+    return {**known, "handle": gap(said[3])}
 
 
 def outline(lines: list[str]) -> Outline:

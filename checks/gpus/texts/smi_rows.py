@@ -80,6 +80,11 @@ def _pages(text: str) -> list[int] | None:
     return [0] * min(count, 4096) if count is not None and count >= 0 else None
 
 
+def _margin(outline: Outline) -> Value | None:
+    """Boards without one print N/A, which says nothing of any limit."""
+    return number(at(outline, "GPU T.Limit Temp") or "")
+
+
 _on = _word(ON)
 _plain = {
     "nvmlDeviceGetName": _one(_text, ("Product Name",)),
@@ -135,6 +140,7 @@ _plain = {
     ),
     "nvmlDeviceGetRepairStatus": _all(_one(_on, ("Channel Repair Pending",)), _one(_on, ("TPC Repair Pending",))),
     "temp": _one(number, ("GPU Current Temp",)),
+    "nvmlDeviceGetMarginTemperature": _margin,
 }  # fmt: skip
 
 

@@ -16,6 +16,7 @@ _SECOND = re.compile(
     r"^\|\s*(\S+)\s+(\d+C|ERR!|N/A)\s+\S+\s+(\d+W|ERR!|N/A)\s*/\s*(\d+W|ERR!|N/A)\s*\|\s*(?:(\d+)MiB\s*/\s*(\d+)MiB"
     r"|[^|]*)\|\s*(\d+%|ERR!|N/A)\s+(\S+)"
 )
+_LOST = re.compile(r"^\|[^|]*\|\s*GPU is lost\.?\s*\|", re.IGNORECASE)
 _MIB, WIDTH = 1 << 20, 200
 _MODES = {"Default": 0, "Prohibited": 2, "E.": 3, "Exclusive_Process": 3}
 
@@ -33,8 +34,11 @@ def read(text: str) -> Evidence:
             continue
         if found := _FIRST.match(line):
             current = devices[int(found[1])] = _first(found)
-        elif current is not None and (found := _SECOND.match(line)) is not None:
+        elif current is not None and not _LOST.search(line) and (found := _SECOND.match(line)) is not None:
             current.update(_second(found))
+            current = None
+        elif current is not None and _LOST.search(line):
+            current["handle"] = gap("GPU is lost")
             current = None
     whole = set(devices) == set(range(len(devices)))
     return Evidence(
@@ -55,7 +59,7 @@ def _first(found: re.Match[str]) -> dict[str, Any]:
     if not found[2].endswith("..."):
         device["nvmlDeviceGetName"] = found[2]
     if errors.isdecimal() and int(errors[:12]) > 0:  # of none since boot, the table says nothing of its life
-        device.update(nvmlDeviceGetEccMode=[1, 1], ecc_unc_vol=int(errors[:12]), ecc_unc_agg=int(errors[:12]))
+        device.update(nvmlDeviceGetEccMode=[1, 1], ecc_unc_vol=int(errors[:12]))
     elif (error := gap(errors)) is not None and error != NOT_SUPPORTED:
         device["nvmlDeviceGetEccMode"] = device["ecc_unc_vol"] = device["ecc_unc_agg"] = error
     return device

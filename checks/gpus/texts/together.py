@@ -11,7 +11,8 @@ from checks import record as records
 from checks.bdf import Bdf
 from checks.errors import BadInput
 from checks.gpus import texts
-from checks.gpus.texts import coverage
+from checks.gpus.parts import UNINDEXED
+from checks.gpus.texts import coverage, storm
 from checks.record import SIZE_LIMIT, Record, Section
 
 
@@ -26,23 +27,24 @@ def _one(path: Path) -> Record:
             raw = file.read(SIZE_LIMIT + 1)
     except OSError as error:
         raise BadInput(f"cannot read {path}: {error.strerror}") from None
-    if len(raw) > SIZE_LIMIT:
+    if not path.is_file() and len(raw) > SIZE_LIMIT:
         raise BadInput(
-            f"{path} is larger than {SIZE_LIMIT >> 20} MiB: no evidence of one machine is that large; of a log, "
-            f"give the end (tail -c {SIZE_LIMIT >> 20}M)"
+            f"{path} is larger than {SIZE_LIMIT >> 20} MiB and no file; save it, and give the name of that file"
         )
+    if storm.is_large(path, raw):
+        return storm.read(path)
     raw = texts.plain(raw, str(path))
     if raw.lstrip().startswith(b"{"):
         return records.parse(raw, str(path))
     return texts.read(raw, str(path))
 
 
-def join(parts: Sequence[Record]) -> Record:
-    """The first that says something holds; logs follow one another. A GPU is the same by PCI address, else by
-    index."""
+def join(parts: Sequence[Record], where: str = "the files") -> Record:
+    """The first that says something holds; logs follow one another. A GPU is the same by PCI address, else by index.
+    ``where`` is what errors call the parts."""
     if len(parts) == 1:
         return parts[0]
-    _agree(parts)
+    _agree(parts, where)
     nvml = _dump([dict(part.nvml) for part in parts if part.nvml is not None])
     return Record(
         host=next((part.host for part in parts if part.host), None),
@@ -50,10 +52,11 @@ def join(parts: Sequence[Record]) -> Record:
         sections=_sections(parts),
         nvml=nvml,
         covers=_covers(parts, nvml),
+        notes=tuple(note for part in parts for note in part.notes),
     )
 
 
-def _agree(parts: Sequence[Record]) -> None:
+def _agree(parts: Sequence[Record], where: str) -> None:
     """Two whole dumps, or NVML that answered in one part and not in another, are no single look at one machine.
     Raises BadInput: neither may hide the other."""
     if sum(part.covers is None and part.nvml is not None for part in parts) > 1:
@@ -64,7 +67,7 @@ def _agree(parts: Sequence[Record]) -> None:
     if any(dump.get("nvmlInit") for dump in dumps) and any(
         dump.get("nvmlInit") is None and dump.get("devices") for dump in dumps
     ):
-        raise BadInput("NVML answered in one of the files and not in another: replay them one by one")
+        raise BadInput(f"{where}: NVML answered in one of them and not in another; replay them one by one")
 
 
 def _covers(parts: Sequence[Record], nvml: dict[str, Any] | None) -> frozenset[tuple[str, str]] | None:
@@ -114,9 +117,17 @@ def _devices(ours: Any, theirs: Any) -> list[Any] | None:
         at = _place(device, index, places, len(found))
         while at >= len(found):
             found.append({})
-        if isinstance(found[at], dict) and isinstance(device, dict) and "handle" not in found[at]:
-            found[at] = {**device, **found[at]}
+        if isinstance(found[at], dict) and isinstance(device, dict):
+            found[at] = _merged(found[at], device)
     return found
+
+
+def _merged(ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, Any]:
+    """A GPU whose index one of them knows has it; one that could not be reached shows nothing else."""
+    both = dict(ours) if "handle" in ours else {**theirs, **ours}
+    if (ours and UNINDEXED not in ours) or UNINDEXED not in theirs:
+        both.pop(UNINDEXED, None)
+    return both
 
 
 def _place(device: Any, index: int, places: dict[Bdf, int], end: int) -> int:

@@ -17,9 +17,12 @@ _HEAD = re.compile(r"^\s*GPU0(?:\s|$)")
 
 def recognises(text: str) -> bool:
     lines = text.splitlines()
-    return any(_HEAD.match(line) and _row(line) is None for line in lines) and any(
-        _row(line) for line in lines
-    )
+    return any(map(starts, lines)) and any(_row(line) for line in lines)
+
+
+def starts(line: str) -> bool:
+    """Is this the head of a matrix?"""
+    return _HEAD.match(line) is not None and _row(line) is None
 
 
 def _row(line: str) -> tuple[int, list[str]] | None:

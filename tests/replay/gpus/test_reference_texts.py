@@ -51,6 +51,7 @@ CASES: dict[str, tuple[int, dict[tuple[str, str], str]]] = {
             ("gpu.xid", "0000:01:00.0"): "warn",
             ("gpu.xid", "0000:61:00.0"): "warn",
             ("fabric.sxid", "host"): "warn",
+            ("driver.log", "host"): "warn",
             ("node.nccl_crash", "host"): "warn",
             ("driver.peermem", "host"): "warn",
         },

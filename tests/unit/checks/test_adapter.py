@@ -32,6 +32,9 @@ NEAR_MISSES = {
     "no-firmware-file": "i915 0000:00:02.0: Direct firmware load for i915/tgl_dmc.bin failed with error -2",
     "firmware-still-up": "NVRM: GPU0 _kgspBootGspRm: WPR2 is up",
     "gsp-boot": "NVRM: GPU0 GSP firmware RM initialized",
+    "no-window": "NVRM: BAR1 is 256M @ 0x38000000000 (PCI:0000:01:00.0)",
+    "not-of-this-branch": "NVRM: GPU 0000:01:00.0 is supported by this driver release",
+    "probe": "nvidia: probe of 0000:01:00.0 succeeded",
     "init": "NVRM: GPU 0000:01:00.0: RmInitAdapter succeeded!",
 }
 

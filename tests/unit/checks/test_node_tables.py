@@ -89,6 +89,8 @@ SAMPLES = {
     "xid": "NVRM: Xid (PCI:0000:41:00): 31, pid=1",
     "false-green": "dcgmi diag PASS with MEMORY_ALLOC",
     "out-of-memory": "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB",
+    "no-devices-found": "No devices were found",
+    "docker-runtime": 'Error response from daemon: could not select device driver "" with capabilities: [[gpu]].',
     "no-device": "RuntimeError: No CUDA GPUs are available",
     "no-kernel-image": "CUDA error: no kernel image is available for execution on the device",
     "illegal-address": "CUDA error: an illegal memory access was encountered",

@@ -131,7 +131,10 @@ def test_a_quoted_or_indented_text_is_read_as_it_was(mark: str, end: str) -> Non
 
 @pytest.mark.parametrize(
     ("line", "subject"),
-    [("GPU3: 0000:3B:00.0: Unknown Error", "gpu3"), ("GPU 0000:3B:00.0: GPU is lost.  Reboot", "gpu0")],
+    [
+        ("GPU3: 0000:3B:00.0: Unknown Error", "gpu3"),
+        ("GPU 0000:3B:00.0: GPU is lost.  Reboot", "0000:3b:00.0"),
+    ],
 )
 def test_the_gpu_that_nvidia_smi_names_is_the_one_that_is_told(line: str, subject: str) -> None:
     (finding,) = report(f"Unable to determine the device handle for {line}\n").findings
