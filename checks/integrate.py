@@ -10,6 +10,7 @@ from click.shell_completion import CompletionItem
 from checks.data.integrations import FOLDER, INTEGRATIONS
 from checks.errors import BadInput
 from checks.files import write_whole
+from checks.paths import WRITTEN
 from checks.serving.guard import text_of
 
 _EPILOG = """\b
@@ -32,7 +33,7 @@ def _names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[
 @click.option("--list", "as_list", is_flag=True, help="All names, what each does, and where it goes.")
 @click.option(
     "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=WRITTEN,
     help="Write it to this file, whole or not at all; a script can then be run.",
 )
 def integrate(name: str | None, as_list: bool, output: Path | None) -> int:
