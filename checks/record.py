@@ -74,11 +74,6 @@ def parse(raw: bytes, name: str) -> Record:
     """Bytes to a record; ``name`` is what errors call it. Raises BadInput when they are none."""
     if len(raw) > SIZE_LIMIT:
         raise BadInput(f"{name} is larger than {SIZE_LIMIT >> 20} MiB: no record of provcheck is")
-    if not raw.lstrip().startswith((b"{", b"[")):
-        raise BadInput(
-            f"{name} is no record of provcheck (JSON): make one with --record FILE; a saved text, such as that of"
-            " nvidia-smi or dmesg, is judged by 'provcheck gpus --replay' alone"
-        )
     data = _json(raw, name)
     if not isinstance(data, dict):
         raise BadInput(
@@ -110,6 +105,11 @@ def _json(raw: bytes, name: str) -> Any:
         data = json.loads(raw, parse_constant=refuse)
         _check_depth(data)
     except (ValueError, RecursionError) as error:
+        if not raw.lstrip().startswith(b"{"):
+            raise BadInput(
+                f"{name} is no record of provcheck (JSON): make one with --record FILE; a saved text, such as that of"
+                " nvidia-smi or dmesg, is judged by 'provcheck gpus --replay' alone"
+            ) from None
         reason = "nested too deep" if isinstance(error, RecursionError) else str(error)[:120]
         raise BadInput(f"{name} is not JSON that a record could be: {reason}") from None
     return data

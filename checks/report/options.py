@@ -118,14 +118,13 @@ def report_options(command: Callable[..., int]) -> Callable[..., int]:
 
 
 def finish(report: Report, how: Presentation) -> int:
-    """Renders the report where the caller wants it and returns the exit code."""
+    """Renders the report where the caller wants it and returns the exit code. What could not be written anywhere is no
+    verdict for whoever waits for it: the code is that of what could not be checked, and one line says what was seen."""
     today = datetime.datetime.now(datetime.timezone.utc).date()
-    over = silence.expired(report.findings, how.silences, today)
-    report = replace(
-        report,
-        findings=silence.apply(report.findings, how.silences, today),
-        facts={**report.facts, EXPIRED: list(over)} if over else report.facts,
-    )
+    findings = silence.apply(report.findings, how.silences, today)
+    over = silence.expired(findings, how.silences, today)
+    facts = {**report.facts, EXPIRED: list(over)} if over else report.facts
+    report = replace(report, findings=findings, facts=facts)
     lost = list(how.lost)
     text = render(
         report,
