@@ -53,6 +53,7 @@ COMMANDS: dict[str, Row] = {
     "integrate": Row(
         "checks.integrate:integrate", "Files for systemd, Slurm, node_exporter, Kubernetes, NPD."
     ),
+    "pack": Row("checks.pack_command:pack", "All of provcheck as one file that plain python3 runs."),
     "completion": Row(
         "checks.completion:completion", "Lets bash, zsh or fish complete commands and finding ids."
     ),
