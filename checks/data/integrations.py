@@ -58,8 +58,8 @@ INTEGRATIONS = {
         "a condition GPUProblem on the Kubernetes node (Node Problem Detector)",
         "/config/npd-provcheck.json, --config.custom-plugin-monitor",
         "node-problem-detector docs/custom_plugin_monitor.md: exit 0 ok, 1 not, 2 unknown; 80 characters",
-        "python3 3.10, the single file and the driver's libnvidia-ml.so.1 where NPD runs: as a service of the node, or an"
-        " image of your own. The usual image has none of them",
+        "python3 3.10, the single file and the driver's libnvidia-ml.so.1 where NPD runs: a service of the node, or an"
+        " image of your own; the usual image has none of them",
     ),
     "options": Integration(
         "provcheck.default",
