@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 CALLS = (
@@ -21,11 +22,24 @@ HARMLESS = re.compile(
 """Opened for writing and not written to: NVIDIA's library asks its driver through its nodes."""
 
 
+def _whole(log: str) -> Iterator[str]:
+    """Each call in one piece: another thread's lines may come before its result."""
+    begun: dict[str, str] = {}
+    for line in log.splitlines():
+        thread, _, call = line.partition(" ") if line[:1].isdigit() else ("", "", line)
+        call = call.strip()
+        if call.endswith("<unfinished ...>"):
+            begun[thread] = call.removesuffix("<unfinished ...>")
+        elif resumed := re.match(r"<\.\.\. \w+ resumed>(.*)", call):
+            yield begun.pop(thread, "") + resumed[1]
+        else:
+            yield call
+
+
 def changes(log: str) -> list[str]:
     """Calls of an strace log that change something in the file system, and that succeeded."""
     found = []
-    for line in log.splitlines():
-        call = re.sub(r"^\d+\s+", "", line)
+    for call in _whole(log):
         if not re.match(r"[a-z0-9_]+\(", call) or " = -1 " in call:
             continue
         opened = call.startswith(("open", "creat"))

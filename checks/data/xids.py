@@ -205,3 +205,17 @@ ABOUT_MEMORY = frozenset({45, 48, 63, 94, 171})
 
 ENGINE_NAMES = ("vllm", "sglang", "EngineCor", "trtllm", "llama-server", "text-generation")
 """What the name of an inference engine's process contains, upper and lower case alike."""
+
+RECOVERY: dict[int, tuple[str, str]] = {
+    1: (
+        "GPU reset",
+        "stop the work on this GPU, then reset it (nvidia-smi --gpu-reset -i N), or reboot the host",
+    ),
+    2: ("node reboot", "stop the service and reboot the host"),
+    3: ("drain peer-to-peer", "stop the work that copies to it or from it, then read gpu.recovery again"),
+    4: ("drain and reset", "stop the work on this GPU, then reset it (nvidia-smi --gpu-reset -i N)"),
+    5: ("IMEX domain", "recover the IMEX domain"),
+    6: ("bus reset", "stop the work on this GPU and reset it through the bus, or reboot the host"),
+    7: ("system reboot", "stop the service and reboot the host"),
+}
+"""What Xid 154 says that the driver asks for (nvml.h, nvmlDeviceGpuRecoveryAction_t): word, fix; 0 is none."""

@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 
-from checks import record as records
 from checks.errors import BadInput, Unreachable
 from checks.gpus import collect, dump, early, host_seat, judge, node, which
 from checks.gpus.dump import Gap
@@ -142,7 +141,7 @@ def _asked(
 ) -> Asked:
     """The options as they are judged by. Raises BadInput for an unknown id and a record that is none."""
     left = left_out(leave_out)
-    earlier = records.load(since) if since else None
+    earlier = _saved((since,)) if since else None
     if earlier is not None and earlier.nvml is None:
         raise BadInput(f"--since {since} holds no NVML dump: make it with 'provcheck gpus --record FILE'")
     plan = Plan(None if needs is None else int(needs * GIB), mig, COMPUTE_MODES.get(compute_mode or ""))

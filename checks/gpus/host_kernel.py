@@ -18,12 +18,14 @@ from checks.data.xids import (
     KINDS,
     NVLINK5,
     OF_AN_ENGINE,
+    RECOVERY,
     XIDS,
     Xid,
 )
 from checks.gpus.dump import Gap, Gpu
 from checks.gpus.health import address
 from checks.gpus.kernel_events import Event, What
+from checks.gpus.kernlog import LINES_KEPT
 from checks.gpus.rule import Outcome, Scene, passed, skipped, unknown, warned
 from checks.model import Status
 
@@ -111,7 +113,11 @@ def _of_one(events: Sequence[Event], bdf: Bdf | None, gpu: Gpu | None) -> Outcom
     if gpu is not None and _mended(active, gpu):
         text = f"{_counted(active)}: the rows were remapped and none is pending, so it is healed{before}"
         return passed(text, value=len(active), limit=0)
-    worst = max(active, key=lambda event: (_RANK[status_of(event)], event.what is What.FALLEN))
+    in_force = _in_force(active, gpu)
+    if not in_force:
+        text = f"{_counted(active)}: no recovery is asked for any more{before}"
+        return passed(text, value=len(active), limit=0)
+    worst = max(in_force, key=lambda event: (_RANK[status_of(event)], event.what is What.FALLEN))
     row = row_of(worst)
     status = status_of(worst)
     text = f"{_counted(active)}{_by(worst)}{before}"
@@ -123,7 +129,22 @@ def _of_one(events: Sequence[Event], bdf: Bdf | None, gpu: Gpu | None) -> Outcom
             fix="look it up in NVIDIA's Xid catalog; read gpu.recovery, which is the driver's own advice",
         )
     fix = row.fix or (_WATCH if _nonfatal(worst, row) else KINDS[row.kind].fix)
+    if worst.action:
+        fix = RECOVERY.get(worst.action, _ACTION_UNKNOWN)[1]
     return Outcome(status, text, value=worst.number, cause=row.cause, fix=fix)
+
+
+_ACTION_UNKNOWN = ("an action that this provcheck does not know", "look it up in the driver's nvml.h")
+
+
+def _in_force(events: Sequence[Event], gpu: Gpu | None) -> list[Event]:
+    """Of the messages on the recovery that is asked for, only the newest still holds, and none where the driver asks
+    for no recovery any more."""
+    newest = next((event for event in reversed(events) if event.number == 154), None)
+    told = newest is not None and newest.action is not None
+    if told and gpu is not None and gpu.by_field("GET_GPU_RECOVERY_ACTION") == 0:
+        newest = None
+    return [event for event in events if event.number != 154 or event is newest]
 
 
 _WATCH = "nothing at once: watch nvlink.errors and the log; when it recurs, call the vendor with its subcode"
@@ -149,8 +170,8 @@ def status_of(event: Event) -> Status:
         return Status.WARN
     if _nonfatal(event, row):
         return Status.WARN
-    if event.number == 154 and event.recovered:
-        return Status.PASS
+    if event.number == 154 and event.action is not None:
+        return Status.FAIL if event.action else Status.PASS
     return row.status or KINDS[row.kind].status
 
 
@@ -166,13 +187,25 @@ def _mended(active: Sequence[Event], gpu: Gpu) -> bool:
 
 def _counted(events: Sequence[Event]) -> str:
     """Each number once, worst first: ``Xid 64 row remapping failed, Xid 13 graphics engine exception (214 times)``."""
-    counts = Counter(event.number if event.what is What.XID else 79 for event in events)
-    first = {event.number if event.what is What.XID else 79: event for event in reversed(events)}
-    ranked = sorted(counts, key=lambda number: -_RANK[status_of(first[number])])
-    return ", ".join(
-        _name(first[number]) + (f" ({counts[number]} times)" if counts[number] > 1 else "")
-        for number in ranked
-    )
+    xids = [event for event in events if event.what is What.XID]
+    if not any(event.number == 79 for event in xids):  # which the driver tells a second time in other words
+        xids = list(events)
+    counts = Counter(_number(event) for event in xids)
+    newest = {_number(event): event for event in xids}
+    ranked = sorted(counts, key=lambda number: -_RANK[status_of(newest[number])])
+    return ", ".join(_name(newest[number]) + _times(counts[number], newest[number].at) for number in ranked)
+
+
+def _number(event: Event) -> int | None:
+    return event.number if event.what is What.XID else 79
+
+
+def _times(count: int, at: str | None) -> str:
+    """``(3 times, the last Nov 24 03:12:44)``: how often, and when last, as far as the log says."""
+    often = "" if count == 1 else f"{'at least ' * (count >= LINES_KEPT)}{count} times"
+    last = at and (f"the last {at}" if often else f"at {at}")
+    said = ", ".join(filter(None, (often, last)))
+    return f" ({said})" if said else ""
 
 
 def _name(event: Event) -> str:
@@ -182,6 +215,8 @@ def _name(event: Event) -> str:
     if row is None:
         return f"Xid {event.number}"
     word = KINDS[row.kind].word
+    if event.action:
+        word = f"the driver asks: {RECOVERY.get(event.action, _ACTION_UNKNOWN)[0]}"
     if row.kind == NVLINK5 and event.fatal is not None:
         word = "fatal" if event.fatal else "not fatal"
     return f"Xid {event.number} {row.name} [{word}]"

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
+from itertools import chain, repeat
 
 from checks.bdf import Bdf
 
@@ -45,7 +46,7 @@ _FALLEN = re.compile(
 _SWITCH = re.compile(
     rf"detected NVSwitch (non-fatal|fatal) error (\d{{1,5}}) .*?pci bus id {_ADDRESS}(.*)", re.IGNORECASE
 )
-_RECOVERED = re.compile(r"recovery action changed from .* to \S+ \(None\)", re.IGNORECASE)
+_ACTION = re.compile(r"recovery action changed from .* to (?:0x)?([0-9a-f]{1,4})\b", re.IGNORECASE)
 _PROCESS = re.compile(r"name=([^,]+?)(?:,|$)")
 _NONFATAL = re.compile(r"\bnon-?fatal\b|\bSeverity 0\b", re.I)
 _FATAL = re.compile(r"\bfatal\b|\bSeverity [1-9]", re.I)
@@ -88,11 +89,14 @@ class Event:
     number: int | None = None
     process: str | None = None
     fatal: bool | None = None
+    at: str | None = None
+    """When, in words, as far as the log has times."""
 
     @property
-    def recovered(self) -> bool:
-        """Xid 154 that says that no recovery is asked for any more."""
-        return _RECOVERED.search(self.line) is not None
+    def action(self) -> int | None:
+        """Of Xid 154: the recovery that is asked for now, as NVML numbers it; 0: none any more."""
+        found = _ACTION.search(self.line) if self.number == 154 else None
+        return int(found[1], 16) if found else None
 
 
 def split(text: str) -> list[str]:
@@ -111,6 +115,27 @@ def split(text: str) -> list[str]:
 def timed(line: str) -> bool:
     """Does the line begin with a time, a level or a host, as the first line of a message does?"""
     return any(head.match(line) for head in _HEADS)
+
+
+_WHEN = (
+    re.compile(rf"^(?:\S+\s*:\S+\s*: *)?({_DATE})"),
+    re.compile(r"^(\S{1,12} +\d+\.? \d\d:\d\d:\d\d)(?:\.\d+)? "),
+    re.compile(r"^(?:\S+\s*:\S+\s*: *)?(?:<\d+>)?\[(\S{1,12} \S{1,12} [ 0-9]\d \d\d:\d\d:\d\d \d{4})\]"),
+    re.compile(r"^\[([A-Z][a-z]{2} *\d+ \d\d:\d\d)\]"),
+)
+_SECONDS = re.compile(r"^(?:\S+\s*:\S+\s*: *)?(?:<\d+>)?\[ *(\d{1,12}\.\d)\d*\]")
+_MICROSECONDS = re.compile(r"^\d{1,4},\d+,(\d{1,18}),[^;]*;")
+
+
+def when(line: str) -> str | None:
+    """The time of a line of a log in words: ``Nov 24 03:12:44``, ``1234.5 s after boot``; None without one."""
+    for form in _WHEN:
+        if found := form.match(line):
+            return found[1]
+    if found := _SECONDS.match(line):
+        return f"{found[1]} s after boot"
+    found = _MICROSECONDS.match(line)
+    return f"{int(found[1]) / 1e6:.1f} s after boot" if found else None
 
 
 def bare(line: str) -> str:
@@ -134,15 +159,15 @@ def is_kernel_log(text: str) -> bool:
     return bool(found) and 2 * sum(timed(line) and not _ANYBODYS.match(line) for line in found) > len(found)
 
 
-def events(messages: Iterable[str]) -> Iterator[Event]:
-    """The events of messages as ``kernlog.read`` gives them, in order."""
+def events(messages: Iterable[str], times: Iterable[str | None] = ()) -> Iterator[Event]:
+    """The events of messages as ``kernlog.read`` gives them, in order; ``times``: of each message, where known."""
     last: Event | None = None
-    for line in messages:
+    for line, at in zip(messages, chain(times, repeat(None))):  # noqa: B905, the times have no end
         event = _event(line)
         if event is None or (last is not None and _goes_on(last, event)):
             continue
-        last = event
-        yield event
+        last = event if at is None else replace(event, at=at)
+        yield last
 
 
 def _goes_on(last: Event, event: Event) -> bool:

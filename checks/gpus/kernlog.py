@@ -153,8 +153,9 @@ def read(text: str) -> KernelLog:
     """The kernel log as dmesg or journalctl prints it, or as records of /dev/kmsg; with or without times. A message
     that the driver broke over several lines is one again."""
     whole = _by_time([line[:_LINE] for line in kernel_events.split(text)[-_LINES_READ:]])
-    lines = tuple(_joined(kernel_events.bare(line).rstrip() for line in whole))
-    return KernelLog(lines, events=tuple(kernel_events.events(lines)))
+    pairs = list(_joined((kernel_events.when(line), kernel_events.bare(line).rstrip()) for line in whole))
+    lines = tuple(line for _, line in pairs)
+    return KernelLog(lines, events=tuple(kernel_events.events(lines, [at for at, _ in pairs])))
 
 
 def _by_time(lines: Sequence[str]) -> list[str]:
@@ -181,25 +182,30 @@ def _goes_on(before: str, line: str) -> bool:
     return not _OPENS.search(line) and not before.rstrip().endswith(".")
 
 
-def _joined(lines: Iterator[str]) -> Iterator[str]:
-    """Without such times, or with one on every line: a message that names a GPU goes on up to its full stop."""
+_Timed = tuple[str | None, str]
+
+
+def _joined(lines: Iterator[_Timed]) -> Iterator[_Timed]:
+    """Without such times, or with one on every line: a message that names a GPU goes on up to its full stop. A message
+    has the time of its first line."""
     whole, parts = "", 0
-    for line in lines:
+    since: str | None = None
+    for at, line in lines:
         if whole and parts < 5 and line.lstrip().startswith("NVRM: ") and not _ADDRESS.search(line):
             whole, parts = f"{whole} {line.lstrip().removeprefix('NVRM: ').strip()}", parts + 1
             if whole.endswith("."):
-                yield whole
+                yield since, whole
                 whole = ""
             continue
         if whole:
-            yield whole
+            yield since, whole
             whole = ""
         if _BROKEN.search(line):
-            whole, parts = line, 0
+            whole, parts, since = line, 0, at
         else:
-            yield line
+            yield at, line
     if whole:
-        yield whole
+        yield since, whole
 
 
 def _addressed(line: str) -> Bdf | None:

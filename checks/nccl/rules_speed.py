@@ -152,7 +152,7 @@ def _transport(scene: Scene, run: Run) -> Outcome:
             if off
             else "if nccl.peer_copy is green, try NCCL_P2P_LEVEL=SYS and compare nccl.busbw",
         )
-    return passed(text if names - {"SHM"} else f"{text}: no peer access between these GPUs", value=text)
+    return passed(f"{text}: no peer access between these GPUs" if names == {"SHM"} else text, value=text)
 
 
 def slow_rank(scene: Scene) -> Iterator[Finding]:

@@ -6,6 +6,7 @@ the report; a text of no known form is refused with the list of forms.
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import io
 import re
@@ -59,7 +60,7 @@ FORMS = (
 
 def read(raw: bytes, name: str) -> Record:
     """A saved text as a record; ``name`` is what errors call it. Raises BadInput for a text of no known form."""
-    whole = _ESCAPES.sub("", _plain(raw, name).decode(errors="replace").replace("\0", ""))
+    whole = _ESCAPES.sub("", plain(raw, name).decode(errors="replace").replace("\0", ""))
     text = _unwrapped("\n".join(line[:LINE_LIMIT] for line in whole.splitlines()))
     if not text.strip():
         if "nvlink" in PurePath(name).name.lower():
@@ -91,7 +92,16 @@ def _elsewhere(text: str) -> str:
     return ""
 
 
-def _plain(raw: bytes, name: str) -> bytes:
+def plain(raw: bytes, name: str) -> bytes:
+    """The bytes as UTF-8: unpacked when they are gzip, without the mark that editors and Windows shells put before
+    them. Raises BadInput for a gzip file that is damaged or too large."""
+    data = _unpacked(raw, name)
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return data.decode("utf-16", errors="replace").encode(errors="replace")
+    return data.removeprefix(codecs.BOM_UTF8)
+
+
+def _unpacked(raw: bytes, name: str) -> bytes:
     if not raw.startswith(b"\x1f\x8b"):
         return raw
     try:

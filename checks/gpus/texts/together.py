@@ -31,6 +31,7 @@ def _one(path: Path) -> Record:
             f"{path} is larger than {SIZE_LIMIT >> 20} MiB: no evidence of one machine is that large; of a log, "
             f"give the end (tail -c {SIZE_LIMIT >> 20}M)"
         )
+    raw = texts.plain(raw, str(path))
     if raw.lstrip().startswith(b"{"):
         return records.parse(raw, str(path))
     return texts.read(raw, str(path))

@@ -19,9 +19,14 @@ typedef struct { uint pid; ull bytes; uint gpu_instance, compute_instance; } Pro
 
 API int nvmlInitWithFlags(uint flags)
 {
-    // The real library makes device nodes that are missing, when it may.
+    // The real library makes device nodes that are missing, and udev's links to them, when it may.
     const char *node = setting("node", NULL);
-    if (node) mknod(node, S_IFCHR | 0666, makedev(1, 3));
+    char link[512];
+    if (node) {
+        mknod(node, S_IFCHR | 0666, makedev(1, 3));
+        snprintf(link, sizeof link, "%s.link", node);
+        if (symlink(node, link) != 0) link[0] = 0;
+    }
     (void)flags;
     ENTER(NULL);
     return fault_number(-1, "init", 0);

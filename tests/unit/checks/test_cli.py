@@ -226,8 +226,9 @@ def test_a_text_in_the_place_of_a_record_is_told_as_that(
     text.write_text("[ 2.0] NVRM: Xid (PCI:0000:10:00): 79\n")
     said = provcheck(*(word.format(dump=dump) for word in words), text)
     assert said.code == 2
-    assert "is no record of provcheck" in said.err
+    assert "--record FILE" in said.err
     assert "column" not in said.err
+    assert "char" not in said.err
 
 
 def test_an_unknown_check_is_sent_to_the_list_of_them(provcheck: Callable[..., Any]) -> None:

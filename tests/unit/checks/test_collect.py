@@ -63,7 +63,7 @@ def read(mode: str, monkeypatch: pytest.MonkeyPatch, deadline: float = 20.0) -> 
 def test_each_getter_gives_its_value_or_its_error(fake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = read("well", monkeypatch)
     assert (seen.init, seen.driver, seen.count, len(seen.gpus)) == (None, "580.159.04", 3, 3)
-    assert seen.library == "b:13.580.159.04", "byte strings are marked, as in a plain dump"
+    assert seen.library == "13.580.159.04", "the mark of a byte string is taken off"
     gpu = seen.gpus[2]
     assert (gpu.name, gpu.number("temp"), gpu.numbers("nvmlDeviceGetEccMode")) == ("NVIDIA H200", 32, (1, 1))
     assert gpu.number("nvmlDeviceGetPowerUsage") == Gap(3, "said by the fake")

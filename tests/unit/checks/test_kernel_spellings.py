@@ -54,7 +54,7 @@ def test_an_xid_of_a_gpu_that_is_not_told_is_still_an_error() -> None:
 @pytest.mark.parametrize(
     ("line", "verdict"),
     [
-        ("154, GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)", "warn"),
+        ("154, GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)", "fail"),
         ("154, GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)", "pass"),
     ],
 )
@@ -189,3 +189,8 @@ def test_the_log_of_another_program_is_no_green_kernel_log(line: str) -> None:
 @pytest.mark.parametrize("head", ["déc. 01 12:00:00 host kernel: ", "[Mo Nov 30 12:00:00 2026] ", "[  1.5] "])
 def test_a_kernel_log_without_a_word_of_the_driver_is_one_in_any_language(head: str) -> None:
     assert told(f"{head}usb 1-1: new device\n{head}EXT4-fs: mounted\n").status.value == "pass"
+
+
+@pytest.mark.parametrize(("times", "said"), [(2, "(2 times, "), (30000, "(at least ")])
+def test_the_number_of_a_storm_is_not_told_as_if_all_had_been_kept(times: int, said: str) -> None:
+    assert said in told("".join(f"[{n}.0] {XID}\n" for n in range(times))).message

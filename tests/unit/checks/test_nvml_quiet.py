@@ -63,8 +63,13 @@ def test_the_reading_of_a_trace_finds_what_changes_something() -> None:
         '12 openat(AT_FDCWD, "/sys/y", O_WRONLY|O_CLOEXEC) = -1 EACCES (Permission denied)\n'
         '13 openat(AT_FDCWD, "/dev/null", O_RDWR) = 3\n'
         '13 unlink("/tmp/x") = 0\n'
+        '14 symlink("../nvidia0", "/dev/char/195:0" <unfinished ...>\n'
+        '15 mkdir("/dev/nvidia-caps", 0755 <unfinished ...>\n'
+        "14 <... symlink resumed>)           = -1 EEXIST (File exists)\n"
+        "15 <... mkdir resumed>)             = 0\n"
+        '16 rmdir("/cut"  <unfinished ...>\n'
     )
-    assert [call.split("(")[0] for call in changes(log)] == ["openat", "unlink"]
+    assert [call.split("(")[0] for call in changes(log)] == ["openat", "unlink", "mkdir"]
 
 
 def test_no_function_that_changes_a_setting_is_named_by_what_reads_nvml() -> None:
@@ -81,11 +86,12 @@ def test_no_function_that_changes_a_setting_is_named_by_what_reads_nvml() -> Non
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make device nodes")
-def test_nvidia_s_library_makes_no_device_node_behind_the_check(tmp_path: Path) -> None:
+def test_nvidia_s_library_makes_no_device_node_and_no_link_behind_the_check(tmp_path: Path) -> None:
     node = tmp_path / "nvidia-uvm"
     env = environment(f"gpus=1,node={node}")
     subprocess.run(nvml_rig.command(), env=env, stdout=subprocess.DEVNULL, timeout=60, check=False)
-    assert not node.exists()
+    assert list(tmp_path.iterdir()) == []
     bare = "import ctypes; ctypes.CDLL('libnvidia-ml.so.1').nvmlInitWithFlags(0)"
     subprocess.run([sys.executable, "-c", bare], env=env, timeout=60, check=True)
     assert node.is_char_device(), "the double makes it where nobody keeps it from doing so"
+    assert node.with_name("nvidia-uvm.link").is_symlink()

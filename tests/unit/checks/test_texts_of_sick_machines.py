@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -163,3 +166,32 @@ def test_files_that_contradict_each_other_are_refused_in_any_order(
 ) -> None:
     with pytest.raises(BadInput, match="one by one"):
         together.load(saved(tmp_path, *parts[::turn]))
+
+
+def packed(text: str) -> bytes:
+    return gzip.compress(text.encode())
+
+
+WRAPPINGS = {"gzip": packed, "BOM": lambda t: t.encode("utf-8-sig"), "UTF-16": lambda t: t.encode("utf-16")}
+
+
+@pytest.mark.parametrize("wrap", WRAPPINGS.values(), ids=WRAPPINGS)
+def test_a_record_or_text_is_read_as_shells_and_packers_leave_it(
+    tmp_path: Path, wrap: Callable[[str], bytes]
+) -> None:
+    record = tmp_path / "record"
+    record.write_bytes(wrap('{"nvmlInit": {"err": 12, "msg": "missing"}}'))
+    assert together.load([record]).nvml == {"nvmlInit": {"err": 12, "msg": "missing"}}
+    record.write_bytes(wrap(Q))
+    assert judge_record(together.load([record]), None, replayed=True, name="x").verdict is Status.PASS
+
+
+def test_an_earlier_text_serves_for_what_grew_since(tmp_path: Path, provcheck: Callable[..., Any]) -> None:
+    rows = Q.replace("GPU 00000000:18:00.0\n", "GPU 00000000:18:00.0\n    GPU UUID : GPU-a\n") + (
+        "    Remapped Rows\n        Correctable Error : 0\n        Uncorrectable Error : {}\n"
+        "        Pending : No\n        Remapping Failure Occurred : No\n"
+    )
+    then, now = saved(tmp_path, rows.format(11), rows.format(12))
+    assert provcheck("gpus", "--replay", now).code == 0
+    assert provcheck("gpus", "--replay", now, "--since", then).code == 1
+    assert provcheck("gpus", "--replay", now, "--since", now).code == 0

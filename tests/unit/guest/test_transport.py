@@ -332,7 +332,9 @@ def test_a_put_that_is_signalled_in_the_middle_leaves_the_old_file_and_no_other(
     target: Path, number: int
 ) -> None:
     script = transport.put_atomic_script(str(target), size=10)
-    running = subprocess.Popen(["sh", "-c", script], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    # Whoever runs the tests may ignore a signal (nohup does), and what it starts would inherit that.
+    heard = ["env", "--default-signal", "sh", "-c", script]
+    running = subprocess.Popen(heard, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
     running.stdin.write(b"12345")
     running.stdin.flush()
     until = time.monotonic() + 10

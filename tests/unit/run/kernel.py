@@ -7,6 +7,7 @@ waits for a user and keeps the device locked, so that not even its override can 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 from pathlib import Path
@@ -58,6 +59,13 @@ class Bus:
     def held(self, bdf: str) -> None:
         """An unbind of it will wait for its user."""
         (self.folder / "devices" / bdf / "held").touch()
+
+    def let_go(self) -> None:
+        """Who still waits for a held function reads an end, and goes."""
+        for waiting in self.folder.glob("devices/*/driver_override"):
+            if waiting.is_fifo():
+                with contextlib.suppress(OSError):  # nobody reads it
+                    os.close(os.open(waiting, os.O_WRONLY | os.O_NONBLOCK))
 
     def refuses(self, bdf: str, driver: str) -> None:
         (self.folder / "devices" / bdf / f"refuses.{driver}").touch()

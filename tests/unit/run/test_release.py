@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,14 +18,15 @@ GPU, AUDIO, OTHER, OTHER_AUDIO = "0000:01:00.0", "0000:01:00.1", "0000:02:00.0",
 
 
 @pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
     monkeypatch.setattr(release, "UNBIND_SECONDS", 1)
     machine = Machine(tmp_path)
     for bdf in (GPU, AUDIO):
         machine.bus.function(bdf, "vfio-pci", "vfio-pci", group=987651)
     for bdf in (OTHER, OTHER_AUDIO):
         machine.bus.function(bdf, "vfio-pci", "vfio-pci", group=987652)
-    return machine
+    yield machine
+    machine.bus.let_go()
 
 
 def switch(now: str | None = "vfio-pci", audio: str | None = "snd_hda_intel") -> Switch:
