@@ -187,11 +187,11 @@ def test_a_file_that_cannot_be_written_at_the_end_throws_no_verdict_away(
 
 @pytest.mark.parametrize("option", ["--output", "--record"])
 def test_a_place_where_nothing_may_be_written_is_told_before_a_look(
-    option: str, monkeypatch: pytest.MonkeyPatch, provcheck: Callable[..., Any]
+    option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, provcheck: Callable[..., Any]
 ) -> None:
     monkeypatch.setattr("os.access", lambda *_: False)
     for command in ("gpus", "load", "nccl"):
-        said = provcheck(command, option, "/tmp/x.json")
+        said = provcheck(command, option, tmp_path / "x.json")
         assert (said.code, said.out) == (2, "")
         assert "may not write there" in said.err
 
@@ -215,9 +215,7 @@ def test_as_many_gpus_can_be_expected_of_all_as_of_gpus(provcheck: Callable[...,
         assert "1024" in provcheck(command, "--expect", 1025).err
 
 
-@pytest.mark.parametrize(
-    "words", [("gpus", "--since"), ("load", "--replay"), ("gpus", "--replay", "{dump}", "--since")]
-)
+@pytest.mark.parametrize("words", [("load", "--replay"), ("nccl", "--replay")])
 def test_a_text_in_the_place_of_a_record_is_told_as_that(
     words: tuple[str, ...], tmp_path: Path, healthy: Callable[..., Any], provcheck: Callable[..., Any]
 ) -> None:
@@ -226,7 +224,7 @@ def test_a_text_in_the_place_of_a_record_is_told_as_that(
     text.write_text("[ 2.0] NVRM: Xid (PCI:0000:10:00): 79\n")
     said = provcheck(*(word.format(dump=dump) for word in words), text)
     assert said.code == 2
-    assert "--record FILE" in said.err
+    assert "no record of provcheck" in said.err
     assert "column" not in said.err
     assert "char" not in said.err
 
