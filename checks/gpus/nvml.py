@@ -26,7 +26,7 @@ from typing import Any
 from checks.errors import BadInput
 from checks.gpus import nvml_read as read
 from checks.gpus.getters import HANDLE, P2P, SECTIONS, SYSTEM, keys
-from checks.gpus.quiet import keep_quiet
+from checks.gpus.quiet import keep_quiet, make_nothing
 
 _PR_SET_PDEATHSIG = 1
 _SAYING = threading.Lock()
@@ -38,6 +38,11 @@ def main(args: list[str]) -> int:
     plan = _plan(args)
     _end_with_parent()
     keep_quiet()
+    if read.__file__.startswith("/proc/"):
+        # On a machine that is reached by ssh the single file lies in another process's memory file, which Landlock
+        # closes: what is imported from it comes first.
+        _binding()
+    make_nothing()
     _keep_stdout_clean()
     threading.Thread(target=_start_library, daemon=True).start()
     nvml = _binding()

@@ -33,8 +33,8 @@ class _Sets(ctypes.Structure):
 
 
 def keep_quiet() -> None:
-    """This process, and what it starts, can make and remove no file, link or device node, load no module, and gain no
-    rights by exec, for the whole of its life. Where the kernel knows no Landlock (before 5.13), files can be made."""
+    """This process, and what it starts, can make no device node, load no module, and gain no rights by exec, for the
+    whole of its life; where the kernel refuses, it goes on as it is."""
     with suppress(OSError, AttributeError):
         libc = ctypes.CDLL(None)
         libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
@@ -44,6 +44,13 @@ def keep_quiet() -> None:
             for kind in ("effective", "permitted", "inheritable"):
                 setattr(sets[0], kind, getattr(sets[0], kind) & mask)
             libc.capset(ctypes.byref(header), sets)
+
+
+def make_nothing() -> None:
+    """After ``keep_quiet``: no file, link or node is made or removed either. Where the kernel knows no Landlock (before
+    5.13), it goes on as it is."""
+    with suppress(OSError, AttributeError):
+        libc = ctypes.CDLL(None)
         rules = ctypes.c_uint64(_MAKE_OR_REMOVE)
         ruleset = libc.syscall(ctypes.c_long(_CREATE_RULESET), ctypes.byref(rules), ctypes.c_size_t(8), 0)
         if ruleset >= 0:

@@ -177,3 +177,11 @@ def test_what_a_sibling_says_of_its_clique_while_not_completed_is_left_over() ->
     data = machine(2)
     data["devices"][1].update(fabric(state=1, cliqueId=9))
     assert bad(judged(data)) == {("fabric.state", "gpu1"): "fail"}
+
+
+def test_a_live_gpu_that_shows_no_link_has_no_counters_to_read() -> None:
+    data = machine(1)
+    data["devices"][0]["nvlink"] = {str(number): {"state": NOT_SUPPORTED} for number in range(18)}
+    assert judged(data, live=True)["nvlink.errors", "gpu0"].status is Status.SKIP
+    data["devices"][0]["nvlink"]["0"]["state"] = 1
+    assert judged(data, live=True)["nvlink.errors", "gpu0"].status is Status.UNKNOWN

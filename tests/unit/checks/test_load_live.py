@@ -257,5 +257,5 @@ def test_another_machine_is_loaded_through_ssh(tmp_path: Path) -> None:
     (folder / "ssh").chmod(0o755)
     (folder / "python3").symlink_to(sys.executable)
     seen = load(tmp_path, {**env, "PATH": f"{folder}:{os.environ['PATH']}"}, "--host", "box")
-    assert (seen.code, seen.report["evidence"]) == (0, "live")
+    assert (seen.code, seen.report["evidence"]) == (0, "live"), seen.report["findings"]
     assert seen.status("load.compute") == "pass"

@@ -53,6 +53,9 @@ def test_two_nodes_started_by_hand_make_one_communicator(rig: Rig) -> None:
         assert of(report, "nccl.init")[0]["message"].startswith("2 ranks")
         assert of(report, "nccl.sums")[0]["status"] == "pass"
     assert "each of 2 ranks" in of(first, "nccl.sums")[0]["message"]
+    assert of(first, "nccl.transport")[0]["message"] == "P2P/CUMEM on 2 hops", (
+        "nothing was asked between nodes"
+    )
 
 
 @pytest.mark.parametrize(
