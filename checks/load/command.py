@@ -91,7 +91,7 @@ def _indices(_: click.Context, __: click.Parameter, value: str | None) -> tuple[
 )
 @click.option(
     "--replay",
-    type=WRITTEN,
+    type=READ,
     help="Judge the measurements in this file instead of measuring.",
 )
 @report_options

@@ -208,6 +208,10 @@ def test_a_dash_is_the_standard_input_where_a_file_is_read(healthy: Callable[...
     command = [sys.executable, "-m", "checks", "gpus", "--replay", "-", "--json", "--expect", "2"]
     done = subprocess.run(command, input=json.dumps(healthy(2)), capture_output=True, text=True, timeout=60)
     assert json.loads(done.stdout)["evidence"] == "replayed", done.stderr
+    for other in ("load", "nccl", "gpus"):
+        wrong = [sys.executable, "-m", "checks", other, "--replay", "-"]
+        said = subprocess.run(wrong, input="{}", capture_output=True, text=True, timeout=60)
+        assert "/dev/stdin has schema" in said.stderr, "it was read"
 
 
 def test_as_many_gpus_can_be_expected_of_all_as_of_gpus(provcheck: Callable[..., Any]) -> None:
