@@ -17,7 +17,7 @@ from checks.load import judge, run
 from checks.load.evidence import KIND, PATH, Measured, of_record, tree
 from checks.load.options import MIB, Options
 from checks.model import Finding, Report, Status
-from checks.paths import WRITTEN
+from checks.paths import READ, WRITTEN
 from checks.ranges import FiniteRange
 from checks.record import Record
 from checks.report.options import Presentation, finish, kept, progress, report_options, writable

@@ -26,7 +26,7 @@ from checks import standard
 from checks.errors import BadInput
 from checks.files import NotWritten, write_whole
 from checks.model import Report
-from checks.paths import WRITTEN
+from checks.paths import READ, WRITTEN
 from checks.report import FORMATS, render, silence
 from checks.report.exits import STYLES, UNKNOWN_CODE, exit_code
 from checks.report.text import EXPIRED, counts, verdict
@@ -71,7 +71,7 @@ _OPTIONS = (
     ),
     click.option(
         "--silences",
-        type=WRITTEN,
+        type=READ,
         help="JSON list of findings known to be bad: id, subject, owner, reason, until.",
     ),
 )
