@@ -6,13 +6,14 @@ need nothing but the standard library and pynvml.
 
 from __future__ import annotations
 
-import os
+import errno
 import signal
 import sys
 import threading
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from checks import standard
 from checks.errors import BadInput
 
 EXIT_USAGE, EXIT_UNKNOWN, EXIT_INTERRUPTED = 2, 3, 130
@@ -52,6 +53,7 @@ COMMANDS: dict[str, Row] = {
     "integrate": Row(
         "checks.integrate:integrate", "Files for systemd, Slurm, node_exporter, Kubernetes, NPD."
     ),
+    "pack": Row("checks.pack_command:pack", "All of provcheck as one file that plain python3 runs."),
     "completion": Row(
         "checks.completion:completion", "Lets bash, zsh or fish complete commands and finding ids."
     ),
@@ -72,8 +74,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
             return probe(args[1:])
         _end_in_order(told)
-        _open_standard_files()
-        return _run(args)
+        standard.open_all()
+        code = _run(args)
+        return _told(code)
     except BadInput as error:
         print(f"provcheck: {error}", file=sys.stderr)  # noqa: T201
         return EXIT_USAGE
@@ -81,19 +84,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("provcheck: interrupted, no verdict", file=sys.stderr)  # noqa: T201
         return 128 + told[0] if told else EXIT_INTERRUPTED
     except OSError as error:
+        standard.forget()
         print(f"provcheck: no verdict, the machine refused what a check needs: {error}", file=sys.stderr)  # noqa: T201
         return EXIT_UNKNOWN
 
 
-def _open_standard_files() -> None:
-    """Where the caller closed stdin, stdout or stderr, /dev/null: no file or pipe of ours may get their numbers."""
-    for number, name in enumerate(("stdin", "stdout", "stderr")):
-        try:
-            os.fstat(number)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)  # the lowest free number: this one
-        if getattr(sys, name) is None:
-            setattr(sys, name, os.fdopen(number, "w" if number else "r", closefd=False))
+def _told(code: int) -> int:
+    """The exit code; that of no verdict when what was said could not be written. A reader that had enough (``| head``)
+    is no error."""
+    error = standard.flushed()
+    if error is None or error.errno == errno.EPIPE:
+        return code
+    print(f"provcheck: what it says could not be written: {error.strerror}", file=sys.stderr)  # noqa: T201
+    return EXIT_UNKNOWN
 
 
 def _end_in_order(told: list[int]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 from contextlib import suppress
@@ -10,10 +11,26 @@ from pathlib import Path
 from checks.errors import BadInput
 
 
+class NotWritten(BadInput):
+    """The file is not there, or as it was before; says why and what to do."""
+
+
+_ADVICE = {
+    errno.ENOSPC: "free some space there, or name a file on another disk",
+    errno.EDQUOT: "the quota there is used up; free some space, or name a file on another disk",
+    errno.EROFS: "name a file on a disk that is not read-only",
+    errno.EACCES: "name a file in a folder of your own",
+    errno.EPERM: "name a file in a folder of your own",
+    errno.ENOENT: "name a file in a folder that is there",
+    errno.ENOTDIR: "name a file in a folder that is there",
+}
+
+
 def write_whole(path: Path, data: bytes, *, mode: int = 0o644) -> None:
     """Temp file beside the target, fsync, rename. What is no regular file (a pipe, /dev/null) is written to.
 
-    Raises BadInput when the folder is not there or not writable; the target is then as it was.
+    Raises NotWritten (a BadInput) when the folder is not there or not writable, or the disk is full; the target is
+    then as it was.
     """
     try:
         if path.exists() and not path.is_file():
@@ -21,9 +38,8 @@ def write_whole(path: Path, data: bytes, *, mode: int = 0o644) -> None:
             return
         _replace(path, data, mode)
     except OSError as error:
-        raise BadInput(
-            f"cannot write {path}: {error.strerror or error}; name a file in a folder that is there"
-        ) from None
+        advice = _ADVICE.get(error.errno or 0, "name another file")
+        raise NotWritten(f"cannot write {path}: {error.strerror or error}; {advice}") from None
 
 
 def _replace(path: Path, data: bytes, mode: int) -> None:

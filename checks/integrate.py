@@ -7,15 +7,18 @@ from pathlib import Path
 import click
 from click.shell_completion import CompletionItem
 
-from checks.data.integrations import FOLDER, INTEGRATIONS
+from checks.data.integrations import FOLDER, INTEGRATIONS, SINGLE_FILE
 from checks.errors import BadInput
 from checks.files import write_whole
+from checks.paths import WRITTEN
 from checks.serving.guard import text_of
 
 _EPILOG = """\b
 Examples:
   provcheck integrate --list
+  provcheck pack /opt/kpro/provcheck.pyz
   provcheck integrate slurm --output /opt/kpro/slurm-healthcheck.sh
+  provcheck integrate options --output /etc/default/provcheck
 """
 
 
@@ -32,7 +35,7 @@ def _names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[
 @click.option("--list", "as_list", is_flag=True, help="All names, what each does, and where it goes.")
 @click.option(
     "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=WRITTEN,
     help="Write it to this file, whole or not at all; a script can then be run.",
 )
 def integrate(name: str | None, as_list: bool, output: Path | None) -> int:
@@ -43,6 +46,9 @@ def integrate(name: str | None, as_list: bool, output: Path | None) -> int:
         width = max(map(len, INTEGRATIONS))
         for known, row in INTEGRATIONS.items():
             click.echo(f"{known:<{width}}  {row.title}\n{'':<{width}}  goes to {row.place}")
+            if row.needs:
+                click.echo(f"{'':<{width}}  needs {row.needs}")
+        click.echo(f"\nAll run {SINGLE_FILE}; write it with: provcheck pack {SINGLE_FILE}")
         return 0
     if name not in INTEGRATIONS:
         raise BadInput(f"no integration is called {name[:60]!r}; there are {', '.join(INTEGRATIONS)}")

@@ -41,4 +41,8 @@ def main(args: Sequence[str]) -> int:
         from checks.nccl import keeper
 
         return keeper.main()
+    if list(args[:1]) == ["judged"]:
+        from checks.bundle import judged
+
+        return judged.main(args[1:])
     raise BadInput(f"no probe named {' '.join(args[:1])!r}")

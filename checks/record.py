@@ -107,6 +107,11 @@ def _json(raw: bytes, name: str) -> Any:
         data = json.loads(raw, parse_constant=refuse)
         _check_depth(data)
     except (ValueError, RecursionError) as error:
+        if not raw.lstrip().startswith(b"{"):
+            raise BadInput(
+                f"{name} is no record of provcheck (JSON): make one with --record FILE; a saved text, such as that of"
+                " nvidia-smi or dmesg, is judged by 'provcheck gpus --replay' alone"
+            ) from None
         reason = "nested too deep" if isinstance(error, RecursionError) else str(error)[:120]
         raise BadInput(f"{name} is not JSON that a record could be: {reason}") from None
     return data

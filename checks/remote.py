@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from checks import child, pack
 from checks.errors import BadInput, Unreachable
-from checks.model import EXIT_FAIL, EXIT_PASS, EXIT_UNKNOWN, Finding, Report, Status
+from checks.model import EXIT_FAIL, EXIT_PASS, EXIT_UNKNOWN, EXIT_USAGE, Finding, Report, Status
 from checks.record import Record, parse
 from checks.report import read
 
@@ -42,18 +42,20 @@ SLACK = 120.0
 
 
 def call(host: str, args: list[str], deadline: float) -> bytes:
-    """What ``provcheck ARGS`` prints on ``host``. Raises Unreachable when it could not be run there."""
+    """What ``provcheck ARGS`` prints on ``host``. Raises Unreachable when it could not be run there, BadInput when it
+    ran and refused what it was given."""
     ended = _run(host, args, deadline)
     if ended.code != 0:
         raise Unreachable(
             f"provcheck did not run on {host}: {_last_words(ended)}",
-            fix="it needs python3 3.10 or later on Linux",
+            fix=_fix(ended),
         )
     return ended.stdout
 
 
 def report(host: str, args: Sequence[str], deadline: float) -> Report:
-    """The report of ``provcheck ARGS`` run on ``host``. Raises Unreachable when there is none to be had.
+    """The report of ``provcheck ARGS`` run on ``host``. Raises Unreachable when there is none to be had, BadInput when
+    provcheck refused ARGS there, as it would here.
 
     ``args`` are a command and its options, without ``--json`` and ``--host``.
     """
@@ -61,7 +63,7 @@ def report(host: str, args: Sequence[str], deadline: float) -> Report:
     if ended.code not in (EXIT_PASS, EXIT_FAIL, EXIT_UNKNOWN) or not ended.stdout.strip():
         raise Unreachable(
             f"provcheck {args[0]} did not run on {host}: {_last_words(ended)}",
-            fix="it needs python3 3.10 or later on Linux, and what the message says",
+            fix=_fix(ended),
         )
     try:
         return read.parse(ended.stdout, host)
@@ -102,9 +104,23 @@ def _run(host: str, args: Sequence[str], deadline: float) -> child.Ended:
     said = _last_words(ended)
     if ended.code == _SSH_FAILED:
         raise Unreachable(f"ssh could not reach {host}: {said}", fix=f"mend what 'ssh {host} true' says")
+    if ended.code == EXIT_USAGE and (refusal := _refusal(ended)):
+        raise BadInput(f"{host}: {refusal}")
     if ended.code == _NO_PYTHON:
         raise Unreachable(f"{host} has no python3: {said}", fix="install python3 (3.10 or later) there")
     return ended
+
+
+def _refusal(ended: child.Ended) -> str | None:
+    """Why provcheck itself refused what it was given; None when it was another program that ended so."""
+    last = (ended.stderr.splitlines() or [""])[-1]
+    return last.removeprefix("provcheck: ") if last.startswith("provcheck: ") else None
+
+
+def _fix(ended: child.Ended) -> str:
+    if ended.code == _OLD_PYTHON:
+        return "it needs python3 3.10 or later on Linux"
+    return "mend what the message says; it needs Linux and python3 3.10 or later"
 
 
 def _last_words(ended: child.Ended) -> str:

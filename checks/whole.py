@@ -15,6 +15,8 @@ import click
 
 from checks import child
 from checks.errors import BadInput
+from checks.gpus.dump import MAX_GPUS
+from checks.gpus.plan_options import plan_options, words_of
 from checks.load.options import Options
 from checks.model import EXIT_FAIL, EXIT_PASS, EXIT_UNKNOWN, Finding, Report, Status
 from checks.nccl.crew import Deadlines
@@ -40,18 +42,26 @@ Examples:
   provcheck all http://127.0.0.1:8000 --passive       reads only: nothing is loaded, nothing is sent
   provcheck all http://127.0.0.1:8000 --unit kpro-chat.service
   provcheck all --host kpro5 --json
+  provcheck all --expect 8 --mig --leave-out gpu.xid
 """
 
 
 @click.command(name="all", epilog=_EPILOG)
 @click.argument("url", required=False)
-@click.option("--expect", type=click.IntRange(0, 64), metavar="N", help="How many GPUs there must be.")
+@click.option("--expect", type=click.IntRange(0, MAX_GPUS), metavar="N", help="How many GPUs there must be.")
 @click.option("--passive", is_flag=True, help="Only what reads: no load, no NCCL, no prompts.")
 @click.option("--env", metavar="PATH", help="The engine's Python environment, for NCCL.")
 @click.option("--unit", metavar="NAME", help="The engine's systemd service: its NCCL, and its log.")
+@plan_options
 @report_options
 def everything(
-    how: Presentation, url: str | None, expect: int | None, passive: bool, env: str | None, unit: str | None
+    how: Presentation,
+    url: str | None,
+    expect: int | None,
+    passive: bool,
+    env: str | None,
+    unit: str | None,
+    **plan: Any,
 ) -> int:
     """All checks of this machine as one report: gpus, load, nccl, and the served model at URL.
 
@@ -61,21 +71,28 @@ def everything(
         raise BadInput(f"{url[:80]!r} is no address of a service; give one like http://127.0.0.1:8000")
     if env is not None and unit is not None:
         raise BadInput("--env and --unit each name the engine; give one")
-    wanted = parts(url, expect, passive, env, unit)
+    planned = words_of(plan)
+    wanted = parts(url, expect, passive, env, unit, planned)
     if how.host is not None:
         from checks.remote import asked
 
-        given = ["all", *([url] if url else []), *_expecting(expect), *_named(env, unit)]
+        given = ["all", *([url] if url else []), *_expecting(expect), *planned, *_named(env, unit)]
         given += ["--passive"] if passive else []
         return finish(asked(how.host, given, sum(part.deadline for part in wanted)), how)
     return finish(joined((part, run_part(part, _here)) for part in wanted), how)
 
 
 def parts(
-    url: str | None, expect: int | None, passive: bool, env: str | None = None, unit: str | None = None
+    url: str | None,
+    expect: int | None,
+    passive: bool,
+    env: str | None = None,
+    unit: str | None = None,
+    planned: Sequence[str] = (),
 ) -> tuple[Part, ...]:
-    """What is run, in this order: what only reads comes first, so that it sees GPUs at rest."""
-    found = [Part(("gpus", *_expecting(expect)), 120.0)]
+    """What is run, in this order: what only reads comes first, so that it sees GPUs at rest. ``planned`` are options of
+    ``gpus``."""
+    found = [Part(("gpus", *_expecting(expect), *planned), 120.0)]
     if not passive and expect != 0:
         # A part that holds its own deadlines names what hung: none is cut off before.
         found += [

@@ -17,6 +17,7 @@ from checks.bundle.gather import gather
 from checks.bundle.redact import Redactor
 from checks.errors import BadInput
 from checks.files import write_whole
+from checks.paths import WRITTEN
 
 _EPILOG = """\b
 Examples:
@@ -34,7 +35,7 @@ GPU UUIDs (numbered instead), and host names and home folders unless --keep-name
 @click.argument("url", required=False)
 @click.option(
     "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=WRITTEN,
     help="The file, mode 0600; provcheck-bundle-TIME.tar.gz here unless given.",
 )
 @click.option("--keep-names", is_flag=True, help="Leave host names and home folders in.")

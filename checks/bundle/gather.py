@@ -110,7 +110,7 @@ def _gpus(content: Content, redactor: Redactor, run: Run, left: float) -> None:
         # Judged in a child: a bundle is for when something is broken, which may be a rule.
         file = Path(folder) / "record"
         file.write_bytes(content.files["gpus.record.json"])
-        judge = child.self_command("gpus", "--replay", str(file), "--verbose")
+        judge = child.self_command("_probe", "judged", str(file))
         _program(content, redactor, run, Program("gpus.txt", tuple(judge), 30.0, verdict=True), left)
 
 

@@ -70,7 +70,8 @@ class Redactor:
         self.removed: Counter[str] = Counter()
         self._uuids: dict[str, str] = {}
         self._homes = names is not None
-        known = sorted({name for name in names or () if len(name) > 2 and name != "localhost"}, key=len)
+        # However short: a word too many that is cut is asked for again.
+        known = sorted({name for name in names or () if name and name != "localhost"}, key=len)
         words = "|".join(re.escape(name) for name in reversed(known))
         self._hosts = re.compile(rf"(?<![\w.-])(?:{words})(?![\w-])") if words else None
 

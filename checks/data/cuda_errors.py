@@ -35,7 +35,7 @@ MEANINGS = {
     46: Meaning(
         "CUDA_ERROR_DEVICE_UNAVAILABLE",
         "another process has the GPU for itself (compute mode exclusive or prohibited), or it awaits a reset",
-        "look at the compute mode and the processes with nvidia-smi; nvidia-smi -c DEFAULT lets others in",
+        "look at the compute mode and the processes with nvidia-smi; nvidia-smi -i N -c DEFAULT lets others in",
         _API,
     ),
     100: Meaning(

@@ -100,7 +100,7 @@ GPUS: dict[str, Entry] = {
         " stay at zero, so zero proves nothing there.",
         "fail gpu2 gpu.ecc 9 uncorrected ECC errors since boot, 10 in its life",
         "Drain the GPU, read the Xid, reset it; replace the board when errors come back. To switch ECC "
-        "on: nvidia-smi --ecc-config=1 and a reset.",
+        "on: nvidia-smi -i N --ecc-config=1 and a reset.",
         "NVIDIA GPU memory error management guide",
     ),
     "gpu.row_remap": Entry(
@@ -140,7 +140,7 @@ GPUS: dict[str, Entry] = {
         "A forgotten cap makes one GPU slower than its siblings, and with it every job that spans them."
         " It survives until the next reset and no error tells of it.",
         "warn gpu0 gpu.power_limit limited to 400 W, default 700 W",
-        "nvidia-smi -i N -pl DEFAULT, or silence the finding when the cap is meant.",
+        "nvidia-smi -i N -pl WATTS, with the default that the finding names; or silence it when the cap is meant.",
         "nvmlDeviceGetPowerManagementLimit against nvmlDeviceGetPowerManagementDefaultLimit",
     ),
     "nvlink.state": Entry(

@@ -6,13 +6,21 @@ from typing import NamedTuple
 
 
 class Integration(NamedTuple):
-    """``place`` is where its reader looks for it; ``source`` is whose form it has."""
+    """``place`` is where its reader looks for it; ``source`` is whose form it has; ``needs`` what must be there besides
+    the single file, and is easily forgotten."""
 
     file: str
     title: str
     place: str
     source: str
+    needs: str = ""
 
+
+SINGLE_FILE = "/opt/kpro/provcheck.pyz"
+"""Where all of them look for provcheck."""
+
+OPTIONS_FILE = "/etc/default/provcheck"
+"""Where they have options of ``provcheck gpus`` from: PROVCHECK_OPTIONS."""
 
 INTEGRATIONS = {
     "systemd": Integration(
@@ -42,7 +50,7 @@ INTEGRATIONS = {
     "kubernetes": Integration(
         "kubernetes-init.yaml",
         "init containers before an engine",
-        "your pod's manifest",
+        "your pod's manifest, which has its options too",
         "Kubernetes 'Init Containers'; NVSentinel preflight copies NCCL_* from the main container",
     ),
     "npd": Integration(
@@ -50,6 +58,14 @@ INTEGRATIONS = {
         "a condition GPUProblem on the Kubernetes node (Node Problem Detector)",
         "/config/npd-provcheck.json, --config.custom-plugin-monitor",
         "node-problem-detector docs/custom_plugin_monitor.md: exit 0 ok, 1 not, 2 unknown; 80 characters",
+        "python3 3.10, the single file and the driver's libnvidia-ml.so.1 where NPD runs: a service of the node, or an"
+        " image of your own; the usual image has none of them",
+    ),
+    "options": Integration(
+        "provcheck.default",
+        "what the GPUs are meant to be (--expect 8, --mig ...), for all of these but kubernetes",
+        OPTIONS_FILE,
+        "systemd.exec(5): EnvironmentFile; sh(1)",
     ),
 }
 

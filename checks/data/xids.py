@@ -31,7 +31,7 @@ KINDS = {
     RESET: Kind(
         Status.FAIL,
         "needs a GPU reset",
-        "stop the work on it, then nvidia-smi --gpu-reset (all GPUs of an NVSwitch board together), or reboot",
+        "stop the work on it, then nvidia-smi -i N --gpu-reset (all GPUs of an NVSwitch board together), or reboot",
     ),
     REBOOT: Kind(
         Status.FAIL,

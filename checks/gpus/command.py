@@ -9,15 +9,15 @@ from typing import Any
 import click
 
 from checks.errors import BadInput, Unreachable
-from checks.files import write_whole
-from checks.gpus import collect, dump, early, host_seat, judge, node
+from checks.gpus import collect, dump, early, host_seat, judge, node, which
 from checks.gpus.dump import Gap
-from checks.gpus.health import address
+from checks.gpus.plan_options import left_out, plan_options
 from checks.gpus.rule import COMPUTE_MODES, Plan, Scene
 from checks.model import Finding, Report, Status
+from checks.paths import READ, WRITTEN
 from checks.ranges import FiniteRange
 from checks.record import Record
-from checks.report.options import Presentation, finish, report_options
+from checks.report.options import Presentation, finish, kept, report_options, writable
 
 GIB = 1 << 30
 _EPILOG = """\b
@@ -47,12 +47,12 @@ apart by them; --mask gives each a pseudonym, the same in every record of that G
 @click.option(
     "--record",
     "record_to",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=WRITTEN,
     help="Keep the evidence in this file (provcheck-record/1).",
 )
 @click.option(
     "--replay",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=READ,
     multiple=True,
     help="Judge this record, NVML dump or saved text (nvidia-smi -q, dmesg, lspci ...) instead of this machine;"
     " several are taken together.",
@@ -75,27 +75,12 @@ apart by them; --mask gives each a pseudonym, the same in every record of that G
 @click.option("--mask", is_flag=True, help="Replace UUIDs in the record by stable pseudonyms as well.")
 @click.option(
     "--since",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=READ,
     help="An earlier record of this machine: what has grown since is judged.",
-)
-@click.option(
-    "--needs",
-    type=FiniteRange(0, 4096, min_open=True),
-    metavar="GIB",
-    help="Memory that a launch needs free on every GPU.",
 )
 @click.option("--pid", type=click.IntRange(1), help="Judge the environment of this process, not one's own.")
 @click.option("--unit", metavar="NAME", help="The same for the process of a running systemd unit.")
-@click.option("--mig", is_flag=True, help="MIG is meant to be on.")
-@click.option(
-    "--compute-mode", type=click.Choice(list(COMPUTE_MODES)), help="The compute mode that is meant to be set."
-)
-@click.option(
-    "--leave-out",
-    multiple=True,
-    metavar="ID[,ID...]",
-    help="Checks not to be judged, reported as skip: for a gate that may not read the kernel's log, say.",
-)
+@plan_options
 @report_options
 def gpus(
     how: Presentation, record_to: Path | None, replay: tuple[Path, ...], gate: bool, **options: Any
@@ -107,8 +92,7 @@ def gpus(
     """
     if replay and (record_to is not None or how.host is not None):
         raise BadInput("--replay judges a record that is there: --record and --host do not go with it")
-    if record_to is not None and not record_to.parent.is_dir():
-        raise BadInput(f"--record {record_to}: the folder {record_to.parent} is not there; make it first")
+    writable("--record", record_to)
     if record_to is None and (options["with_serials"] or options["mask"]):
         raise BadInput("--with-serials and --mask are about what --record FILE keeps: give that too")
     _check_other(options["pid"], options["unit"], replay, how.host)
@@ -127,7 +111,7 @@ def gpus(
         from checks.gpus import mask
 
         masked = mask.record(record, serials=not options["with_serials"], uuids=options["mask"])
-        write_whole(record_to, masked.dump())
+        how = kept(record_to, masked.dump(), how)
     report = judge_record(
         record,
         options["expect"],
@@ -158,14 +142,7 @@ def _asked(
     **_: Any,
 ) -> Asked:
     """The options as they are judged by. Raises BadInput for an unknown id and a record that is none."""
-    left = frozenset(one for text in leave_out for one in text.replace(" ", "").split(",") if one)
-    if left:
-        from checks.data.catalogue import CATALOGUE
-
-        if unknown := left - CATALOGUE.keys():
-            raise BadInput(
-                f"--leave-out {', '.join(sorted(unknown))}: no such check; 'provcheck explain' lists them"
-            )
+    left = left_out(leave_out)
     earlier = _saved((since,)) if since else None
     if earlier is not None and earlier.nvml is None:
         raise BadInput(f"--since {since} holds no NVML dump: make it with 'provcheck gpus --record FILE'")
@@ -188,8 +165,13 @@ def _with_environment(record: Record, pid: int | None, unit: str | None) -> Reco
         pid = host_seat.first_of_unit(unit)
     if pid is None:
         return record
+    section = host_seat.of_process(pid)
+    if section.data is None and section.error is None:
+        raise BadInput(
+            f"--pid {pid}: there is no such process (any more); give one that runs, or --unit NAME"
+        )
     kept = tuple(section for section in record.sections if section.kind != "environ")
-    return replace(record, sections=(*kept, host_seat.of_process(pid)))
+    return replace(record, sections=(*kept, section))
 
 
 def _saved(paths: tuple[Path, ...]) -> Record:
@@ -223,13 +205,14 @@ def judge_record(
         dump.parse(since, "the record of --since") if since else None,
         live=not replayed,
     )
+    gpus = _facts(scene)
     facts = {
         "host": record.host,
         "taken": record.taken,
         "driver": _plain(scene.dump.driver),
-        "gpus": _facts(scene),
+        "gpus": gpus,
     }
-    findings = judge.left_out(judge.judge(scene), ask.leave_out)
+    findings = which.with_board(judge.left_out(judge.judge(scene), ask.leave_out), gpus)
     if record.covers is not None:
         from checks.gpus.texts import coverage
 
@@ -261,7 +244,7 @@ def _facts(scene: Scene) -> list[dict[str, object]]:
             "index": gpu.index,
             "name": _plain(gpu.text("nvmlDeviceGetName")),
             "uuid": _plain(gpu.text("nvmlDeviceGetUUID")),
-            "pci": _plain(address(gpu)),
+            "pci": _plain(which.address(gpu)),
         }
         for gpu in scene.dump.gpus
     ]

@@ -27,6 +27,12 @@ _NO_LIBRARY = (
 _SAY = "say --expect N; when GPUs should be here: lspci -d 10de: shows those on the bus, dmesg why the driver left them"
 
 
+def _empty_bus(scene: Scene) -> str:
+    """What to do where the bus was looked at and has no GPU: a driver is no help there."""
+    look = "see that the boards are seated and powered, and that firmware and hypervisor pass them on (lspci -d 10de:)"
+    return look if scene.expect else f"{look}; for a machine without GPUs say --expect 0"
+
+
 def responds(scene: Scene) -> Outcome:
     """Did NVML answer in time? A hang is Xid 119, a dead GSP or a GPU in reset; a new try hangs as well."""
     init = scene.dump.init
@@ -75,15 +81,17 @@ def loaded(scene: Scene) -> Outcome:
         return passed("the kernel module is loaded, of another version than the library: see driver.library")
     if init.code != DRIVER_NOT_LOADED and not node.module_absent:
         return unknown(f"NVML could not be started ({init}) and the kernel module was not looked at")
-    cause = f"GPUs on the bus: {node.held_by()}" if node.gpus else None
+    verdict = failed if scene.gpus_wanted else unknown
     if node.gpus == ():
-        cause = (
-            "no NVIDIA GPU is on the PCI bus: none is seated and powered, or none was passed to this machine"
+        return verdict(
+            "no NVIDIA GPU is on the PCI bus, and the NVIDIA kernel module is not loaded",
+            cause="none is seated and powered, or none was passed to this machine",
+            fix=_empty_bus(scene),
         )
+    cause = f"GPUs on the bus: {node.held_by()}" if node.gpus else None
     fix = "load it (modprobe nvidia) and read 'dmesg | grep -i nvrm' when that fails"
     if any(gpu.driver == "vfio-pci" for gpu in node.gpus or ()):
         fix = "release the GPUs from vfio-pci, install the driver for this kernel, load it (modprobe nvidia)"
-    verdict = failed if scene.gpus_wanted else unknown
     return verdict("the NVIDIA kernel module is not loaded: no GPU can work here", cause=cause, fix=fix)
 
 
@@ -110,6 +118,8 @@ def library(scene: Scene) -> Outcome:
     if init.code == MISMATCH:
         return _mismatch(scene)
     cause, fix = _ADVICE.get(init.code, (None, "run 'nvidia-smi' by hand and read its error"))
+    if scene.node.gpus == () and init.code in (LIBRARY_NOT_FOUND, DRIVER_NOT_LOADED):
+        cause, fix = "no NVIDIA GPU is on the PCI bus, so no driver starts", _empty_bus(scene)
     return unknown(f"NVML could not be started: {init}", cause=cause, fix=fix)
 
 
@@ -245,6 +255,12 @@ def _count_without_nvml(scene: Scene) -> Outcome:
     if gap == NOT_READ and gpus == ():
         return unknown(
             "no NVIDIA GPU is on the PCI bus, and nobody said how many there should be", value=0, fix=_SAY
+        )
+    if gpus == () and expect is None and gap != NOT_READ:
+        return unknown(
+            f"no NVIDIA GPU is on the PCI bus, and NVML gave no count ({gap}); nobody said how many there should be",
+            value=0,
+            fix=_empty_bus(scene),
         )
     cause = f"on the bus: {scene.node.held_by()}" if gpus else None
     return unknown(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from checks.bdf import Bdf
 from checks.gpus.dump import NO_PERMISSION, UNKNOWN_ERROR, Gap, Gpu
 from checks.gpus.rule import Outcome, Scene, failed, first_error, passed, unknown, unread
+from checks.gpus.which import address as address
+from checks.gpus.which import reset as reset_of
+from checks.gpus.which import smi
 
 _RECOVERY = {
-    1: "reset the GPU (nvidia-smi --gpu-reset)",
+    1: "reset the GPU",
     2: "reboot the host",
     3: "stop the work that uses peer-to-peer with it",
     4: "stop the work on it, then reset it",
@@ -44,7 +46,7 @@ _REFUSED: dict[int | str | None, tuple[str, str, str]] = {
     RESET_REQUIRED: (
         "it needs a reset before it can be used",
         "it met an error that only a reset clears",
-        "drain the GPU, then reset it (nvidia-smi --gpu-reset) or reboot",
+        "drain the GPU, then reset it or reboot",
     ),
 }
 """Codes of nvmlReturn_t with which NVML refuses a handle: word, cause, fix."""
@@ -77,7 +79,8 @@ def lost(gpu: Gpu, scene: Scene) -> Outcome:
     if gpu.handle is not None:
         said = _REFUSED.get(gpu.handle.code)
         if said is not None:
-            return failed(f"{said[0]}: {gpu.handle}", cause=said[1], fix=said[2])
+            how = reset_of(gpu) if gpu.handle.code == RESET_REQUIRED else said[2]
+            return failed(f"{said[0]}: {gpu.handle}", cause=said[1], fix=how)
         ours = isinstance(gpu.handle.code, str)
         cause, fix = _CLOSED.get(
             gpu.handle.code, (None, None if ours else "read 'dmesg | grep -i nvrm'; reboot the host")
@@ -91,7 +94,8 @@ def lost(gpu: Gpu, scene: Scene) -> Outcome:
             cause=f"NVML: {errors}; a GPU whose firmware (GSP) died ends so (Xid 119, 120)"
             if errors
             else None,
-            fix="stop the work on it, read 'dmesg | grep -i xid', reset it (nvidia-smi --gpu-reset) or reboot the host",
+            fix="stop the work on it, read 'dmesg | grep -i xid', then"
+            f" {smi(gpu, '--gpu-reset')}, or reboot the host",
         )
     return passed("answers with live values")
 
@@ -120,13 +124,13 @@ def recovery(gpu: Gpu, scene: Scene) -> Outcome:
             f"the driver asks for recovery: {_ACTIONS.get(action, 'unknown')} (action {action})",
             value=action,
             limit=0,
-            fix=_RECOVERY.get(action, "look this action up in the driver's nvml.h"),
+            fix=_advised(gpu, action),
         )
     reset, drain = gpu.by_field("RESET_STATUS"), gpu.by_field("DRAIN_AND_RESET_STATUS")
     if isinstance(drain, int) and drain:
-        return failed("the driver asks to drain and reset it", value=drain, limit=0, fix=_RECOVERY[4])
+        return failed("the driver asks to drain and reset it", value=drain, limit=0, fix=_advised(gpu, 4))
     if isinstance(reset, int) and reset:
-        return failed("the driver asks for a reset", value=reset, limit=0, fix=_RECOVERY[1])
+        return failed("the driver asks for a reset", value=reset, limit=0, fix=_advised(gpu, 1))
     repair = gpu.numbers("nvmlDeviceGetRepairStatus")
     if not isinstance(repair, Gap) and any(repair):
         parts = [word for word, pending in zip(("memory channel", "TPC"), repair, strict=False) if pending]
@@ -134,10 +138,10 @@ def recovery(gpu: Gpu, scene: Scene) -> Outcome:
             f"a repair is pending: {', '.join(parts)}",
             value=list(repair),
             cause="a part that failed is still in use, a spare one takes over at the next reset",
-            fix="drain the GPU, then reset it (nvidia-smi --gpu-reset) or reboot",
+            fix=reset_of(gpu),
         )
     if RESET_REQUIRED in gpu.codes:
-        return failed("NVML says that it needs a reset (code 16)", value=RESET_REQUIRED, fix=_RECOVERY[4])
+        return failed("NVML says that it needs a reset (code 16)", value=RESET_REQUIRED, fix=_advised(gpu, 4))
     error = first_error(action, reset, drain, repair)
     if error is not None:
         return unread("recovery action", error)
@@ -146,12 +150,7 @@ def recovery(gpu: Gpu, scene: Scene) -> Outcome:
     return unread("recovery action", action)
 
 
-def address(gpu: Gpu) -> Bdf | Gap:
-    """Where the GPU is on the PCI bus."""
-    pci = gpu.struct("nvmlDeviceGetPciInfo")
-    if isinstance(pci, Gap):
-        return pci
-    try:
-        return Bdf.parse(str(pci.get("busId")))
-    except ValueError as error:
-        return Gap("BadAddress", str(error)[:100])
+def _advised(gpu: Gpu, action: int) -> str:
+    """What to do for a recovery action, with the command where one GPU alone is to be reset."""
+    words = _RECOVERY.get(action, "look this action up in the driver's nvml.h")
+    return f"{words}: {smi(gpu, '--gpu-reset')}" if action in (1, 4) else words

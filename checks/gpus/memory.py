@@ -9,6 +9,7 @@ from checks.data.boards import board_of
 from checks.gpus.dump import NOT_READ, Gap, Gpu
 from checks.gpus.growth import grown
 from checks.gpus.rule import Outcome, Scene, failed, first_error, passed, skipped, unread, warned
+from checks.gpus.which import reset, smi
 
 AMPERE = 7
 """NVML_DEVICE_ARCH_AMPERE: from here on rows are remapped, before it pages were retired."""
@@ -18,7 +19,6 @@ FULL_TABLE = 62
 Azure/azurehpc-health-checks, azure_gpu_ecc.nhc)."""
 
 _REPLACE = "take the GPU out of service and have the board replaced"
-_RESET = "drain the GPU, then reset it (nvidia-smi --gpu-reset) or reboot"
 
 
 def ecc(gpu: Gpu, scene: Scene) -> Outcome:
@@ -87,13 +87,15 @@ def _ecc_on(gpu: Gpu, *, pending: bool) -> Outcome:
             f"no uncorrected ECC error since boot, {life} in its life", value=life, limit=0, fix=fix
         )
     if not pending:
-        fix = "nvidia-smi --ecc-config=1, or let the next reset switch it off knowingly"
+        fix = f"{smi(gpu, '--ecc-config=1')}, or let the next reset switch it off knowingly"
         return warned("ECC is on and will be off after the next reset", fix=fix)
     return passed("ECC on, no uncorrected error", value=0, limit=0)
 
 
 def _ecc_off(gpu: Gpu, scene: Scene, *, pending: bool, must: bool) -> Outcome:
-    fix = "reset the GPU or reboot" if pending else "nvidia-smi --ecc-config=1, then reset the GPU or reboot"
+    fix = reset(gpu)
+    if not pending:
+        fix = f"{smi(gpu, '--ecc-config=1')}; then {fix}"
     if must:
         message = "ECC is off on a data-centre board: its error counters stay at zero whatever happens"
         return failed(message, value="off", limit="on", fix=fix)
@@ -127,7 +129,7 @@ def row_remap(gpu: Gpu, scene: Scene) -> Outcome:
             f"row remapping is pending, {remapped} rows: the bad rows are still in use",
             value=remapped,
             cause="an uncorrected memory error was found since the last reset",
-            fix=_RESET,
+            fix=reset(gpu),
         )
     more = grown(gpu, scene, _remapped)
     if more:
@@ -179,7 +181,7 @@ def retired_pages(gpu: Gpu, scene: Scene) -> Outcome | None:
     full = retired >= FULL_TABLE
     if pending == 1:
         more = "; the table is full" if full else ""
-        fix = f"{_RESET}; then {_REPLACE}" if full else _RESET
+        fix = f"{reset(gpu)}; then {_REPLACE}" if full else reset(gpu)
         return failed(
             f"page retirement is pending, {retired} pages retired: the bad pages are still in use{more}",
             value=retired,

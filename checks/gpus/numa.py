@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from checks.gpus.dump import Gap, Gpu
-from checks.gpus.health import address
 from checks.gpus.rule import Outcome, Scene, first_error, not_absent, passed, skipped, unread, warned
+from checks.gpus.which import address
 
 _CPUS, _NODE = "nvmlDeviceGetCpuAffinity", "nvmlDeviceGetNumaNodeId"
 WORD = 64

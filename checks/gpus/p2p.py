@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from checks.bdf import Bdf
 from checks.gpus.dump import NOT_READ, Gap, Gpu, Pair
 from checks.gpus.getters import LINKS
-from checks.gpus.health import address
 from checks.gpus.nvlink import active
 from checks.gpus.rule import Outcome, Scene, failed, first_error, passed, skipped, unknown, warned
+from checks.gpus.which import address
 
 WORDS = {
     0: "OK",

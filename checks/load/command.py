@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
 from checks import record as records
+from checks.bdf import Bdf
 from checks.errors import BadInput, Unreachable
-from checks.files import write_whole
-from checks.gpus import mask
+from checks.gpus import mask, which
 from checks.load import judge, run
-from checks.load.evidence import KIND, PATH, Measured, of_record
+from checks.load.evidence import KIND, PATH, Measured, of_record, tree
 from checks.load.options import MIB, Options
 from checks.model import Finding, Report, Status
+from checks.paths import READ, WRITTEN
 from checks.ranges import FiniteRange
 from checks.record import Record
-from checks.report.options import Presentation, finish, progress, report_options
+from checks.report.options import Presentation, finish, kept, progress, report_options, writable
 
 _EPILOG = """\b
 Examples:
@@ -84,12 +86,12 @@ def _indices(_: click.Context, __: click.Parameter, value: str | None) -> tuple[
 @click.option(
     "--record",
     "record_to",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=WRITTEN,
     help="Keep the measurements in this file (provcheck-record/1).",
 )
 @click.option(
     "--replay",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=READ,
     help="Judge the measurements in this file instead of measuring.",
 )
 @report_options
@@ -111,8 +113,7 @@ def load(
     """
     if replay is not None and (record_to is not None or how.host is not None):
         raise BadInput("--replay judges measurements that are there: --record and --host do not go with it")
-    if record_to is not None and not record_to.parent.is_dir():
-        raise BadInput(f"--record {record_to}: the folder {record_to.parent} is not there; make it first")
+    writable("--record", record_to)
     options = Options(seconds, size * MIB, memory * MIB, deadline)
     try:
         if replay is not None:
@@ -127,7 +128,7 @@ def load(
         )
         return finish(Report("load", (finding,), facts={"host": how.host}), how)
     if record_to is not None:
-        write_whole(record_to, mask.record(record, serials=True, uuids=False).dump())
+        how = kept(record_to, mask.record(record, serials=True, uuids=False).dump(), how)
     return finish(judge_record(record, replayed=replay is not None, name=str(replay or "this machine")), how)
 
 
@@ -135,7 +136,8 @@ def judge_record(record: Record, *, replayed: bool, name: str) -> Report:
     """The report on a record. Raises BadInput when the record holds no load measurement or a wrong part."""
     measured = of_record(record.sections, name)
     facts = {"host": record.host, "taken": record.taken, **_facts(record, measured)}
-    return Report("load", judge.judge(measured), "replayed" if replayed else "live", facts)
+    findings = which.with_board(judge.judge(measured), facts["gpus"])
+    return Report("load", findings, "replayed" if replayed else "live", facts)
 
 
 def _facts(record: Record, measured: Measured) -> dict[str, Any]:
@@ -147,7 +149,23 @@ def _facts(record: Record, measured: Measured) -> dict[str, Any]:
         "options": dict(measured.options),
         "took_s": data.get("took_s"),
         "gpus": [
-            {"index": index, "name": measured.name(index), "steps": one.steps, "ended": one.ended}
+            {
+                "index": index,
+                "name": measured.name(index),
+                **_board(measured.device(index)),
+                "steps": one.steps,
+                "ended": one.ended,
+            }
             for index, one in measured.runs.items()
         ],
     }
+
+
+def _board(device: Mapping[str, Any]) -> dict[str, str | None]:
+    """``uuid`` and ``pci`` of a GPU by what NVML said of it; None for what it did not say."""
+    uuid, bus = device.get("nvmlDeviceGetUUID"), tree(device, "nvmlDeviceGetPciInfo").get("busId")
+    try:
+        pci = str(Bdf.parse(bus.removeprefix("b:"))) if isinstance(bus, str) else None
+    except ValueError:
+        pci = None
+    return {"uuid": uuid.removeprefix("b:") if isinstance(uuid, str) else None, "pci": pci}

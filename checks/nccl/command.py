@@ -12,17 +12,17 @@ import click
 
 from checks import record as records
 from checks.errors import BadInput
-from checks.files import write_whole
 from checks.gpus import collect, dump
 from checks.model import Report
 from checks.nccl import environment, foreign, launch, measured, nodes, run
 from checks.nccl.crew import Deadlines
 from checks.nccl.judge import judge
 from checks.nccl.scene import Scene
+from checks.paths import READ, WRITTEN
 from checks.ranges import FiniteRange
 from checks.record import Record, Section
 from checks.remote import asked
-from checks.report.options import Presentation, finish, progress, report_options
+from checks.report.options import Presentation, finish, kept, progress, report_options, writable
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _EPILOG = """\b
@@ -66,10 +66,10 @@ needed: only libnccl.so.2, found where engines find it. What a finding means: pr
 @click.option(
     "--record",
     "record_to",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=WRITTEN,
     help="Keep the measurement in this file.",
 )
-@click.option("--replay", type=click.Path(dir_okay=False, path_type=Path), help="Judge this record instead.")
+@click.option("--replay", type=READ, help="Judge this record instead.")
 @click.option(
     "--rdzv", metavar="HOST:PORT", help="Many nodes: where node 0 listens; one command on each node."
 )
@@ -133,8 +133,7 @@ def nccl(
         return finish(asked(how.host, words, longest), how)
     if sum(choice is not None for choice in (library, env, unit or pid)) > 1 or (unit and pid):
         raise BadInput("--library, --env, --unit and --pid each name the engine; give one")
-    if record_to is not None and not record_to.parent.is_dir():
-        raise BadInput(f"--record {record_to}: the folder {record_to.parent} is not there; make it first")
+    writable("--record", record_to)
     if rdzv is None and (nnodes is not None or node_rank is not None or pairwise):
         raise BadInput("--nnodes, --node-rank and --pairwise need --rdzv HOST:PORT, where the nodes meet")
     if launch.is_idle_copy(os.environ):
@@ -173,7 +172,7 @@ def nccl(
     if record_to is not None:
         from checks.gpus import mask
 
-        write_whole(record_to, mask.record(record, serials=True, uuids=False).dump())
+        how = kept(record_to, mask.record(record, serials=True, uuids=False).dump(), how)
     return finish(judge_record(record, "this machine", replayed=False), how)
 
 

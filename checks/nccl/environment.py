@@ -152,6 +152,8 @@ def process(pid: int, proc: Path = Path("/proc")) -> Service:
         raw = (folder / "environ").read_bytes()
         program = str((folder / "exe").readlink())
         first = (folder / "cmdline").read_bytes().split(b"\0")[0].decode(errors="replace")
+    except FileNotFoundError:
+        raise BadInput(f"--pid {pid}: there is no such process (any more); give one that runs") from None
     except OSError as error:
         raise BadInput(
             f"--pid {pid}: its environment cannot be read ({error.strerror}); run as root, or name "

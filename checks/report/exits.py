@@ -7,12 +7,16 @@ npd        0 OK   1 NonOK     2 Unknown                       (node-problem-dete
 
 from __future__ import annotations
 
-from checks.model import Report, Status
+from checks.model import EXIT_UNKNOWN, Report, Status
 
 STYLES = ("provcheck", "nagios", "npd")
 
 _NAGIOS = {Status.PASS: 0, Status.WARN: 1, Status.FAIL: 2, Status.UNKNOWN: 3}
 _NPD = {Status.PASS: 0, Status.WARN: 0, Status.FAIL: 1, Status.UNKNOWN: 2}
+
+
+UNKNOWN_CODE = {"provcheck": EXIT_UNKNOWN, "nagios": _NAGIOS[Status.UNKNOWN], "npd": _NPD[Status.UNKNOWN]}
+"""What a run ends with that could not tell anybody what it found, by style."""
 
 
 def exit_code(report: Report, style: str, *, strict: bool = False) -> int:

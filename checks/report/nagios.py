@@ -11,7 +11,7 @@ import math
 
 from checks.model import Finding, Report, Status
 from checks.report import Look
-from checks.report.text import clean, counts, span
+from checks.report.text import clean, counts, expired, span
 
 _WORD = {Status.PASS: "OK", Status.WARN: "WARNING", Status.FAIL: "CRITICAL", Status.UNKNOWN: "UNKNOWN"}
 _WORST_FIRST = (Status.FAIL, Status.UNKNOWN, Status.WARN)
@@ -39,7 +39,8 @@ def render(report: Report, look: Look) -> str:
     hushed = [f for f in report.findings if f.silence is not None]
     shown = report.findings if look.verbose else (*bad, *hushed)
     rest = [f"{f.status.value} {f.subject} {f.id}: {f.message}"[:_LINE_LIMIT] + _silence(f) for f in shown]
-    return _bounded(lines, [*map(_plain, rest), _plain(counts(report))])
+    over = [f"silence expired: {line}" for line in expired(report)]
+    return _bounded(lines, [*map(_plain, (*rest, *over)), _plain(counts(report))])
 
 
 def _alike(bad: list[Finding]) -> list[list[Finding]]:

@@ -22,11 +22,14 @@ from typing import Any
 
 import click
 
+from checks import standard
 from checks.errors import BadInput
-from checks.files import write_whole
-from checks.model import EXIT_UNKNOWN, Report
+from checks.files import NotWritten, write_whole
+from checks.model import Report
+from checks.paths import READ, WRITTEN
 from checks.report import FORMATS, render, silence
-from checks.report.exits import STYLES, exit_code
+from checks.report.exits import STYLES, UNKNOWN_CODE, exit_code
+from checks.report.text import EXPIRED, counts, verdict
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,8 @@ class Presentation:
     host: str | None = None
     silences: tuple[silence.Rule, ...] = ()
     verbose: bool = False
+    lost: tuple[str, ...] = ()
+    """What was to be kept and could not be, and why."""
 
 
 _OPTIONS = (
@@ -49,7 +54,7 @@ _OPTIONS = (
     click.option("--json", "as_json", is_flag=True, help="Short for --format json."),
     click.option(
         "--output",
-        type=click.Path(dir_okay=False, path_type=Path),
+        type=WRITTEN,
         help="Write the report to this file, whole or not at all, instead of the standard output.",
     ),
     click.option("--verbose", "-v", is_flag=True, help="Spell out what is green as well."),
@@ -66,7 +71,7 @@ _OPTIONS = (
     ),
     click.option(
         "--silences",
-        type=click.Path(dir_okay=False, path_type=Path),
+        type=READ,
         help="JSON list of findings known to be bad: id, subject, owner, reason, until.",
     ),
 )
@@ -94,8 +99,7 @@ def report_options(command: Callable[..., int]) -> Callable[..., int]:
             raise BadInput(
                 f"--host {host!r} is no host name: one that starts with '-' would be an option of ssh"
             )
-        if output is not None and not output.parent.is_dir():
-            raise BadInput(f"--output {output}: the folder {output.parent} is not there; make it first")
+        writable("--output", output)
         chosen = form or ("json" if as_json else "table")
         how = Presentation(
             form=chosen,
@@ -114,9 +118,14 @@ def report_options(command: Callable[..., int]) -> Callable[..., int]:
 
 
 def finish(report: Report, how: Presentation) -> int:
-    """Renders the report where the caller wants it and returns the exit code."""
+    """Renders the report where the caller wants it and returns the exit code. What could not be written anywhere is no
+    verdict for whoever waits for it: the code is that of what could not be checked, and one line says what was seen."""
     today = datetime.datetime.now(datetime.timezone.utc).date()
-    report = replace(report, findings=silence.apply(report.findings, how.silences, today))
+    findings = silence.apply(report.findings, how.silences, today)
+    over = silence.expired(findings, how.silences, today)
+    facts = {**report.facts, EXPIRED: list(over)} if over else report.facts
+    report = replace(report, findings=findings, facts=facts)
+    lost = list(how.lost)
     text = render(
         report,
         how.form,
@@ -127,23 +136,56 @@ def finish(report: Report, how: Presentation) -> int:
         root=os.geteuid() == 0 and how.host is None and report.evidence == "live",
     )
     if how.output is not None:
-        write_whole(how.output, text.encode())
-    elif (lost := _printed(text)) is not None:
-        click.echo(f"provcheck: the report could not be printed: {lost}", err=True)
-        return exit_code(report, how.exit_style, strict=how.strict) or EXIT_UNKNOWN
-    return exit_code(report, how.exit_style, strict=how.strict)
+        try:
+            write_whole(how.output, text.encode())
+        except NotWritten as error:
+            lost.append(str(error))
+    if how.output is None or lost:
+        why = _printed(text)
+        lost += [f"the report could not be printed: {why}"] if why is not None else []
+    for line in lost:
+        _complain(f"provcheck: {line}; the verdict was {verdict(report)}: {counts(report)}")
+    return UNKNOWN_CODE[how.exit_style] if lost else exit_code(report, how.exit_style, strict=how.strict)
+
+
+def kept(path: Path | None, data: bytes, how: Presentation) -> Presentation:
+    """Writes what was seen to ``path``, where one was given. What was seen is judged and shown all the same when that
+    fails: ``finish`` then says so, and its exit code is that of what could not be checked."""
+    if path is None:
+        return how
+    try:
+        write_whole(path, data)
+    except NotWritten as error:
+        return replace(how, lost=(*how.lost, str(error)))
+    return how
+
+
+def writable(option: str, path: Path | None) -> None:
+    """Raises BadInput when a file cannot be put there, before anything is looked at."""
+    if path is None:
+        return
+    if not path.parent.is_dir():
+        raise BadInput(f"{option} {path}: the folder {path.parent} is not there; make it first")
+    if not os.access(path if path.exists() and not path.is_file() else path.parent, os.W_OK):
+        raise BadInput(f"{option} {path}: this user may not write there; name a folder of its own")
+
+
+def _complain(line: str) -> None:
+    with suppress(OSError):
+        click.echo(line, err=True)
 
 
 def _printed(text: str) -> str | None:
     """Prints the report. None, also when a reader had enough (``| head``); else why it could not be printed."""
+    if "stdout" in standard.CLOSED:
+        return os.strerror(errno.EBADF)
     coding = sys.stdout.encoding or "utf-8"
     try:
         sys.stdout.write(text.encode(coding, "backslashreplace").decode(coding))
         sys.stdout.flush()
     except OSError as error:
         # What is still buffered would be tried again, and fail again, when the interpreter ends.
-        with suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        standard.forget()
         return None if error.errno == errno.EPIPE else error.strerror
     return None
 

@@ -76,6 +76,16 @@ def apply(findings: Iterable[Finding], rules: Sequence[Rule], today: datetime.da
     return tuple(_silenced(finding, alive) for finding in findings)
 
 
+def expired(findings: Iterable[Finding], rules: Sequence[Rule], today: datetime.date) -> tuple[str, ...]:
+    """What is not well again because its silence is over, in words; empty when there is none."""
+    over = [rule for rule in rules if datetime.date.fromisoformat(rule.silence.until) < today]
+    return tuple(
+        f"{finding.subject} {finding.id}, the silence of {hushed.owner} ended on {hushed.until}: {hushed.reason}"
+        for finding in findings
+        if finding.silence is None and (hushed := _silenced(finding, over).silence) is not None
+    )
+
+
 def _silenced(finding: Finding, rules: Sequence[Rule]) -> Finding:
     if finding.status.value in ("pass", "skip"):
         return finding

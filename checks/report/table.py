@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from checks.model import Finding, Report, Status
 from checks.report import Look
-from checks.report.text import brief, clean, counts, needs_root, span, verdict
+from checks.report.text import addresses, brief, clean, counts, expired, needs_root, span, verdict
 
 _STYLE = {
     Status.PASS: "32",
@@ -23,6 +23,7 @@ _STYLE = {
 }
 _GREEN = (Status.PASS, Status.SKIP)
 _STATUS_COLUMN = 9
+_SILENCED = "silenced"
 _FEW = 4
 _PASSIVE = "gpus"
 """Its values are states, by the hundred; those of the other commands are what one measured for."""
@@ -34,6 +35,7 @@ def render(report: Report, look: Look) -> str:
     many = {} if look.verbose else _many(report)
     quiet: dict[str, list[Finding]] = {}
     seen: dict[tuple[str, str | None, str | None], str] = {}
+    places = addresses(report)
     for subject, findings in grouped.items():
         shown = [
             finding
@@ -42,12 +44,12 @@ def render(report: Report, look: Look) -> str:
         ]
         quiet[subject] = [finding for finding in findings if finding not in shown]
         if shown:
-            lines += ["", _paint(subject, "1", look)]
+            lines += ["", _paint(_heading(subject, places), "1", look)]
         for names, finding in _merged(shown):
             lines += _finding(names, finding, look, seen)
     lines += ["", *_ranges(many, look)] if many else []
     lines += ["", *_condensed(quiet, look)] if any(quiet.values()) else []
-    lines += _silences(report.findings)
+    lines += _silences(report)
     unseen = brief(sorted({clean(f.id) for f in report.findings if needs_root(f)}))
     if unseen:
         said = f"not seen without root: {unseen}; run it as root to have these judged"
@@ -65,6 +67,11 @@ def _headline(report: Report, look: Look) -> str:
     where = f" on {clean(host)}" if isinstance(host, str) and host else ""
     text = f"{verdict(report)}: {counts(report)} (provcheck {clean(report.command)}{where}){strictly}"
     return _paint(text, _STYLE[report.verdict], look)
+
+
+def _heading(subject: str, places: Mapping[str, str]) -> str:
+    """``gpu0  0000:3b:00.0``: the number moves when a board is gone, its place on the bus does not."""
+    return f"{subject}  {places[subject]}" if subject in places else subject
 
 
 def _said(finding: Finding, report: Report) -> bool:
@@ -110,7 +117,7 @@ def _merged(findings: Iterable[Finding]) -> list[tuple[str, Finding]]:
     """Ids that say the same of one subject share a line, as all that is unknown of a lost GPU does."""
     same: dict[object, list[Finding]] = {}
     for finding in findings:
-        key = (finding.status, finding.message, finding.cause, finding.fix)
+        key = (finding.status, finding.message, finding.cause, finding.fix, finding.silence)
         same.setdefault(key if finding.status not in _GREEN else id(finding), []).append(finding)
     return [(", ".join(clean(one.id) for one in alike), alike[0]) for alike in same.values()]
 
@@ -118,9 +125,11 @@ def _merged(findings: Iterable[Finding]) -> list[tuple[str, Finding]]:
 def _finding(
     names: str, finding: Finding, look: Look, seen: dict[tuple[str, str | None, str | None], str]
 ) -> Iterator[str]:
-    status = finding.status.value
-    first, *rest = _wrap(f"{names}  {clean(finding.message)}", 2 + _STATUS_COLUMN, look)
-    yield f"  {_paint(status.ljust(_STATUS_COLUMN), _STYLE[finding.status], look)}{first.lstrip()}"
+    status, style, hushed = finding.status.value, _STYLE[finding.status], ""
+    if finding.silence is not None:
+        status, style, hushed = _SILENCED, _STYLE[Status.SKIP], f"{finding.status.value}: "
+    first, *rest = _wrap(f"{names}  {hushed}{clean(finding.message)}", 2 + _STATUS_COLUMN, look)
+    yield f"  {_paint(status.ljust(_STATUS_COLUMN), style, look)}{first.lstrip()}"
     yield from rest
     if finding.status in _GREEN or not (finding.cause or finding.fix):
         return
@@ -146,10 +155,11 @@ def _condensed(quiet: dict[str, list[Finding]], look: Look) -> Iterator[str]:
     yield _paint("(--verbose lists them)", _STYLE[Status.SKIP], look)
 
 
-def _silences(findings: Iterable[Finding]) -> Iterator[str]:
-    for finding in findings:
+def _silences(report: Report) -> Iterator[str]:
+    for finding in report.findings:
         if finding.silence is not None:
             yield clean(f"silenced: {finding.subject} {finding.id}, {finding.silence}")
+    yield from (f"silence expired: {line}" for line in expired(report))
 
 
 def _wrap(text: str, indent: int, look: Look) -> list[str]:

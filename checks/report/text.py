@@ -18,11 +18,17 @@ def clean(text: object) -> str:
     return _UNSAFE.sub(lambda match: f"\\x{ord(match[0]):02x}", one_line)
 
 
+_ORDER = (Status.FAIL, Status.UNKNOWN, Status.WARN, Status.PASS, Status.SKIP)
+
+
 def counts(findings: Report | Iterable[Finding]) -> str:
-    """``1 fail, 8 pass, 2 skip``, worst first."""
-    order = (Status.FAIL, Status.UNKNOWN, Status.WARN, Status.PASS, Status.SKIP)
-    seen = [f.status for f in (findings.findings if isinstance(findings, Report) else findings)]
-    return ", ".join(f"{seen.count(status)} {status.value}" for status in order if status in seen)
+    """``1 fail, 8 pass, 2 skip``, worst first; what is silenced is counted as that: ``1 fail silenced``."""
+    seen = list(findings.findings if isinstance(findings, Report) else findings)
+    said = []
+    for hushed, word in ((False, ""), (True, " silenced")):
+        of = [finding.status for finding in seen if (finding.silence is not None) is hushed]
+        said += [f"{of.count(status)} {status.value}{word}" for status in _ORDER if status in of]
+    return ", ".join(said)
 
 
 def verdict(report: Report) -> str:
@@ -31,14 +37,42 @@ def verdict(report: Report) -> str:
     return f"REPLAYED ({word})" if report.evidence == "replayed" else word
 
 
+def addresses(report: Report) -> dict[str, str]:
+    """Where each GPU is on the PCI bus, by subject, from the report's facts or, of several reports joined, theirs."""
+    parts = [report.facts, *(part for part in report.facts.values() if isinstance(part, dict))]
+    found: dict[str, str] = {}
+    for part in parts:
+        rows = part.get("gpus")
+        for row in rows if isinstance(rows, list) else ():
+            if isinstance(row, dict) and isinstance(row.get("pci"), str):
+                found.setdefault(f"gpu{row.get('index')}", clean(row["pci"]))
+    return found
+
+
+EXPIRED = "expired_silences"
+"""The fact that holds what is not well again because its silence is over."""
+
+
+def expired(report: Report) -> list[str]:
+    """The lines of that fact."""
+    lines = report.facts.get(EXPIRED)
+    return [clean(line) for line in lines] if isinstance(lines, list) else []
+
+
 _ROOT = re.compile(
     r"\b(root|permission|privileges?|EPERM|EACCES|NoPermission|CAP_SYS_\w+|not permitted|Insufficient Permissions)\b",
     re.IGNORECASE,
 )
 
 
+_NOT_HERE = ("node.reachable", "node.part")
+"""Findings that quote another program: what was denied to that one is no right that this one lacks."""
+
+
 def needs_root(finding: Finding) -> bool:
     """Whether it could not be looked at for want of rights, by what the finding itself says."""
+    if finding.id in _NOT_HERE:
+        return False
     said = " ".join(filter(None, (finding.message, finding.cause, finding.fix)))
     return finding.status is Status.UNKNOWN and _ROOT.search(said) is not None
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from checks.paths import READ
 from checks.ranges import FiniteRange
 from checks.serving import generate as engine
 from checks.serving.address import server
@@ -18,9 +19,7 @@ from checks.serving.address import server
 @click.option(
     "--deadline", type=FiniteRange(0.1, 86400), metavar="S", help="Seconds to wait; 600, 10 with --once."
 )
-@click.option(
-    "--api-key-file", type=click.Path(dir_okay=False, path_type=Path), help="File with the key, one line."
-)
+@click.option("--api-key-file", type=READ, help="File with the key, one line.")
 @click.option("--pid", type=click.IntRange(2), help="The server's process: when it is gone, waiting ends.")
 @click.option("--once", is_flag=True, help="One try, no waiting.")
 def generate(

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from checks.paths import READ
 from checks.report.options import Presentation, finish, report_options
 from checks.serving import live, record
 from checks.serving.compare import compare as judge
@@ -28,15 +29,11 @@ A is the one that is good, B the one in question. A live side is measured, unles
 @click.option("--passive", is_flag=True, help="Read a live side's counters only; send nothing.")
 @click.option(
     "--api-key-file",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=READ,
     help="File with the key of a live side.",
 )
-@click.option(
-    "--log-a", type=click.Path(dir_okay=False, path_type=Path), help="The engine's log of a live A."
-)
-@click.option(
-    "--log-b", type=click.Path(dir_okay=False, path_type=Path), help="The engine's log of a live B."
-)
+@click.option("--log-a", type=READ, help="The engine's log of a live A.")
+@click.option("--log-b", type=READ, help="The engine's log of a live B.")
 @report_options
 def compare(
     how: Presentation,

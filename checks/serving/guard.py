@@ -51,7 +51,7 @@ _SCRIPT = """#!/bin/sh
 # Undo: systemctl disable --now {unit}.timer; rm /etc/systemd/system/{unit}.* {alerts_at}
 set -eu
 die() {{ echo "guard of {name}: $1" >&2; exit 1; }}
-[ -r /opt/kpro/provcheck.pyz ] || die "there is no /opt/kpro/provcheck.pyz; copy the single-file provcheck there first"
+[ -r /opt/kpro/provcheck.pyz ] || die "no such file; write it: provcheck pack /opt/kpro/provcheck.pyz"
 id kpro >/dev/null 2>&1 || die "there is no user kpro to run it; make one: useradd --system --no-create-home kpro"
 put() {{ mkdir -p "${{1%/*}}" && cat >"$1.new" && chmod 0644 "$1.new" && mv "$1.new" "$1"; }}
 put /etc/systemd/system/{unit}.service <<'KPRO_GUARD_END'

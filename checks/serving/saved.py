@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from checks.files import write_whole
 from checks.serving import baseline as baselines
 from checks.serving import record
 from checks.serving.baseline import Baseline
@@ -23,7 +22,6 @@ def load(name: str) -> Baseline:
     return baseline_of(gather(record.load(name)), name)
 
 
-def save(path: Path, baseline: Baseline, taken: str) -> None:
-    """Writes a baseline, whole or not at all. Raises BadInput when the file cannot be written."""
-    text = json.dumps(baselines.to_json(baseline, taken), indent=1, sort_keys=True)
-    write_whole(path, (text + "\n").encode())
+def text_of(baseline: Baseline, taken: str) -> bytes:
+    """A baseline as it stands in its file."""
+    return (json.dumps(baselines.to_json(baseline, taken), indent=1, sort_keys=True) + "\n").encode()

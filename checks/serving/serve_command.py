@@ -12,8 +12,9 @@ import click
 from checks.errors import BadInput
 from checks.files import write_whole
 from checks.model import Status
+from checks.paths import READ, WRITTEN
 from checks.ranges import FiniteRange
-from checks.report.options import Presentation, finish, report_options
+from checks.report.options import Presentation, finish, kept, report_options, writable
 from checks.serving import far, live, record, saved
 from checks.serving.evidence import gather
 from checks.serving.limits import overridden
@@ -36,7 +37,7 @@ A measurement sends fixed code and prose prompts until 200 drafts are counted, a
 break-even. What a finding means: provcheck explain ID.
 """
 
-_FILE = click.Path(dir_okay=False, path_type=Path)
+_FILE = READ
 
 
 @click.command(epilog=_EPILOG)
@@ -48,7 +49,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     metavar="FILE",
     help="What to hold it against; may be given twice (on, off).",
 )
-@click.option("--save-baseline", type=_FILE, help="Keep the numbers of this run as a baseline.")
+@click.option("--save-baseline", type=WRITTEN, help="Keep the numbers of this run as a baseline.")
 @click.option(
     "--wanted", type=_FILE, help='JSON object of settings that must be in effect, like {"tp": 2, "k": 15}.'
 )
@@ -68,7 +69,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     help="Print a script that installs a timer, a unit and alert rules for this service: pipe it to sudo sh.",
 )
 @click.option(
-    "--record", "record_to", type=_FILE, help="Keep the evidence in this file (provcheck-record/1)."
+    "--record", "record_to", type=WRITTEN, help="Keep the evidence in this file (provcheck-record/1)."
 )
 @click.option("--replay", metavar="FILE", help="Judge this record (or prefix) instead of a running service.")
 @click.option("--log", type=_FILE, help="The engine's log; of a long one the head and the tail are read.")
@@ -122,15 +123,17 @@ def serve(how: Presentation, url: str | None, **options: Any) -> int:
     if options["print_guard"]:
         return _print_guard(how, url, options)
     _refuse_contradictions(how, url, options)
+    for option in ("record_to", "save_baseline"):
+        writable(f"--{option.removesuffix('_to').replace('_', '-')}", options[option])
     wanted = record.read_object(options["wanted"], record.MAX_CONFIG) if options["wanted"] else None
     baselines = tuple(saved.load(name) for name in options["baselines"])
     limits = overridden(options["limits"])
     seen = _seen(how, url or "", options)
     if options["record_to"]:
-        write_whole(options["record_to"], record.to_record(seen).dump())
+        how = kept(options["record_to"], record.to_record(seen).dump(), how)
     found = report(seen, baselines, wanted, limits, with_diagnosis=options["diagnose"])
     if options["save_baseline"]:
-        _save(options["save_baseline"], seen, found.verdict)
+        how = _save(options["save_baseline"], seen, found.verdict, how)
     return finish(found, how)
 
 
@@ -161,12 +164,12 @@ def _seen(how: Presentation, url: str, options: dict[str, Any]) -> Observation:
     return live.observe(_plan(url, options))
 
 
-def _save(path: Path, seen: Observation, verdict: Status) -> None:
+def _save(path: Path, seen: Observation, verdict: Status, how: Presentation) -> Presentation:
     """A baseline is what later runs are held against, so only a run without a failure becomes one."""
     if verdict in (Status.FAIL, Status.UNKNOWN):
         click.echo(f"{path} is not written: a run that is {verdict.value} is no baseline", err=True)
-        return
-    saved.save(path, baseline_of(gather(seen), ""), seen.taken)
+        return how
+    return kept(path, saved.text_of(baseline_of(gather(seen), ""), seen.taken), how)
 
 
 @click.command(name="_observe")

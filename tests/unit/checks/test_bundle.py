@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from checks import record
+from checks import child, record
 from checks.bundle import archive, command, gather
 from checks.bundle.redact import GONE, Redactor
 from checks.child import Ended
@@ -80,6 +80,8 @@ def gpu_record() -> bytes:
 def machine(argv: Sequence[str], deadline: float) -> Ended:
     """Every program there is, and each says everything that it must not."""
     assert deadline <= gather.TIME_LIMIT
+    if "judged" in argv:
+        return Ended(PLANTED.encode(), "", 0)
     if "_probe" in argv:
         return Ended(gpu_record(), "", 0)
     if "--record" in argv:
@@ -171,6 +173,30 @@ def test_names_stay_when_they_are_asked_for_and_secrets_do_not() -> None:
     assert "/home/alice" in cut
     assert "kpro5-secret-host" in cut
     assert "hunter2hunter2" not in cut
+
+
+@pytest.mark.parametrize("name", ["vm", "a1", "x", "gpu-node-17"])
+def test_a_host_name_is_removed_however_short(name: str) -> None:
+    cut = Redactor((name,)).text(
+        f"Nov 29 10:00:00 {name} kernel: on {name}: {name}.example.org my-{name} {name}s"
+    )
+    assert cut == f"Nov 29 10:00:00 {GONE} kernel: on {GONE}: {GONE}.example.org my-{name} {name}s"
+
+
+def test_the_report_in_a_bundle_is_no_replay(tmp_path: Path, healthy: Callable[..., Any]) -> None:
+    """The machine was looked at just now; what is missing could not be read."""
+    kept = Record("kpro5-secret-host", "2026-11-29T00:00:00+00:00", (), healthy(2)).dump()
+
+    def run(argv: Sequence[str], deadline: float) -> Ended:
+        return Ended(kept, "", 0) if "record" in argv else child.run(argv, deadline)
+
+    content = gather.Content()
+    gather._gpus(content, redactor(), run, 30.0)
+    said = content.files["gpus.txt"].decode()
+    assert "REPLAYED" not in said
+    assert "(provcheck gpus on (removed))" in said
+    assert "gpu1  0000:11:00.0" in said
+    assert "gpu.ecc" in said, "green lines too"
 
 
 def test_a_record_in_a_bundle_can_still_be_replayed(tmp_path: Path) -> None:

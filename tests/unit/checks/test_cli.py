@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import errno
 import json
+import os
 import re
 import subprocess
 import sys
@@ -14,6 +16,7 @@ from typing import Any
 import pytest
 
 import checks
+from checks import files
 from checks.cli import COMMANDS
 from checks.data.catalogue import CATALOGUE
 from checks.model import Status
@@ -131,7 +134,15 @@ def test_explain_reads_like_a_page(provcheck: Callable[..., Any]) -> None:
 
 @pytest.mark.parametrize(
     ("where", "code", "said"),
-    [(">&-", {0, 3}, ""), (">/dev/full", {3}, "could not be printed: No space left"), ("| true", {0, 3}, "")],
+    [
+        (">&-", {3}, "could not be printed: Bad file descriptor; the verdict was pass"),
+        (">/dev/full", {3}, "could not be printed: No space left on device; the verdict was pass"),
+        (">/dev/full 2>&1", {3}, ""),
+        ("| true", {0}, ""),
+        ("| head -c 1", {0}, ""),
+        ("--format nagios >/dev/full", {3}, "No space left"),
+        ("--exit-style npd >/dev/full", {2}, "No space left"),
+    ],
 )
 def test_a_report_that_nobody_can_read_leaves_the_verdict_and_no_traceback(
     where: str, code: set[int], said: str
@@ -141,6 +152,92 @@ def test_a_report_that_nobody_can_read_leaves_the_verdict_and_no_traceback(
     assert done.returncode in code
     assert "Traceback" not in done.stderr
     assert said in done.stderr
+    assert len(done.stderr.splitlines()) == bool(said)
+
+
+@pytest.mark.parametrize("words", ["explain --list", "integrate slurm", "explain gpu.ecc", "--help"])
+def test_any_other_text_that_cannot_be_written_is_one_line(words: str) -> None:
+    command = f"{sys.executable} -m checks {words} >/dev/full"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 3
+    assert len(done.stderr.splitlines()) == 1
+    assert "No space left on device" in done.stderr
+    quiet = subprocess.run(
+        ["bash", "-c", command.replace(">/dev/full", "| true")], capture_output=True, text=True, timeout=60
+    )
+    assert quiet.stderr == ""
+
+
+@pytest.mark.parametrize("option", ["--output", "--record"])
+def test_a_file_that_cannot_be_written_at_the_end_throws_no_verdict_away(
+    option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, provcheck: Callable[..., Any]
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(files.os, "fsync", full)
+    said = provcheck("gpus", "--expect", 0, option, tmp_path / "kept")
+    assert said.code == 3
+    assert said.out.startswith("pass: "), "the report is shown all the same"
+    assert "kept: No space left on device; free some space" in said.err
+    assert "the verdict was pass" in said.err
+    assert "folder that is there" not in said.err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("option", ["--output", "--record"])
+def test_a_place_where_nothing_may_be_written_is_told_before_a_look(
+    option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, provcheck: Callable[..., Any]
+) -> None:
+    monkeypatch.setattr("os.access", lambda *_: False)
+    for command in ("gpus", "load", "nccl"):
+        said = provcheck(command, option, tmp_path / "x.json")
+        assert (said.code, said.out) == (2, "")
+        assert "may not write there" in said.err
+
+
+@pytest.mark.parametrize("command", ["gpus", "load", "nccl", "serve", "all", "bundle", "integrate"])
+def test_an_empty_text_names_no_file(command: str, provcheck: Callable[..., Any]) -> None:
+    said = provcheck(command, *(["slurm"] if command == "integrate" else []), "--output", "")
+    assert said.code == 2
+    assert "--output" in said.err
+    assert "an empty text names no file" in said.err
+
+
+def test_a_dash_is_the_standard_input_where_a_file_is_read(healthy: Callable[..., Any]) -> None:
+    command = [sys.executable, "-m", "checks", "gpus", "--replay", "-", "--json", "--expect", "2"]
+    done = subprocess.run(command, input=json.dumps(healthy(2)), capture_output=True, text=True, timeout=60)
+    assert json.loads(done.stdout)["evidence"] == "replayed", done.stderr
+    for other in ("load", "nccl", "gpus"):
+        wrong = [sys.executable, "-m", "checks", other, "--replay", "-"]
+        said = subprocess.run(wrong, input="{}", capture_output=True, text=True, timeout=60)
+        assert "/dev/stdin has schema" in said.stderr, "it was read"
+
+
+def test_as_many_gpus_can_be_expected_of_all_as_of_gpus(provcheck: Callable[..., Any]) -> None:
+    for command in ("gpus", "all"):
+        assert "1024" in provcheck(command, "--expect", 1025).err
+
+
+@pytest.mark.parametrize("words", [("load", "--replay"), ("nccl", "--replay")])
+def test_a_text_in_the_place_of_a_record_is_told_as_that(
+    words: tuple[str, ...], tmp_path: Path, healthy: Callable[..., Any], provcheck: Callable[..., Any]
+) -> None:
+    dump, text = tmp_path / "dump.json", tmp_path / "dmesg.txt"
+    dump.write_text(json.dumps(healthy(1)))
+    text.write_text("[ 2.0] NVRM: Xid (PCI:0000:10:00): 79\n")
+    said = provcheck(*(word.format(dump=dump) for word in words), text)
+    assert said.code == 2
+    assert "no record of provcheck" in said.err
+    assert "column" not in said.err
+    assert "char" not in said.err
+
+
+def test_an_unknown_check_is_sent_to_the_list_of_them(provcheck: Callable[..., Any]) -> None:
+    for command in ("gpus", "all"):
+        said = provcheck(command, "--leave-out", "foo.bar")
+        assert said.code == 2
+        assert "'provcheck explain --list' has them" in said.err
 
 
 def test_a_machine_that_has_no_file_left_is_no_verdict_and_no_traceback() -> None:

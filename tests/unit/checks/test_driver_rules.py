@@ -203,3 +203,22 @@ def test_a_gpu_that_hangs_the_driver_is_named(healthy: Healthy, judged: Judged) 
     finding = judged(data, (), 3)["driver.responds", "host"]
     assert finding.status is Status.UNKNOWN
     assert "gpu1" in finding.message
+
+
+@pytest.mark.parametrize("code", [9, 12])
+def test_an_empty_bus_is_said_first_and_no_module_is_advised(code: int, judged: Judged) -> None:
+    findings = judged(started_with(code), (*NO_MODULE, *bus()))
+    for identity in ("driver.loaded", "driver.library", "gpu.count"):
+        found = findings[identity, "host"]
+        assert "no NVIDIA GPU is on the PCI bus" in f"{found.message} {found.cause}"
+        assert "modprobe" not in (found.fix or "")
+        assert "install" not in (found.fix or "")
+        assert "--expect 0" in (found.fix or "")
+    wanted = judged(started_with(code), (*NO_MODULE, *bus()), 2)["driver.loaded", "host"]
+    assert wanted.status is Status.FAIL
+    assert "--expect 0" not in (wanted.fix or "")
+
+
+def test_with_gpus_on_the_bus_the_module_is_advised(judged: Judged) -> None:
+    sections = (*NO_MODULE, *bus(("0000:42:00.0", None)))
+    assert "modprobe nvidia" in (judged(started_with(9), sections)["driver.loaded", "host"].fix or "")

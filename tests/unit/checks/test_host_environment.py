@@ -115,6 +115,16 @@ def test_the_environment_of_another_process_takes_the_place_of_one_s_own(
     assert "hunter2" not in said.out
 
 
+@pytest.mark.parametrize("command", ["gpus", "nccl"])
+def test_a_process_that_is_not_there_is_no_want_of_rights(
+    command: str, provcheck: Callable[..., Any]
+) -> None:
+    said = provcheck(command, "--pid", 999999999)
+    assert said.code == 2
+    assert "there is no such process" in said.err
+    assert "root" not in said.err
+
+
 @pytest.mark.parametrize(
     "args", [("--pid", "1", "--unit", "x"), ("--pid", "1", "--replay", "x"), ("--unit", "no-such")]
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import time
@@ -150,7 +151,7 @@ def test_a_gpu_that_may_not_be_opened_hides_no_other(tmp_path: Path) -> None:
     ("code", "status", "words"),
     [
         (18, "fail", "do not fit"),
-        (9, "unknown", "modprobe"),
+        (9, "unknown", "modprobe|the PCI bus"),
         (4, "unknown", "/dev/nvidia"),
         (999, "unknown", "cgroup"),
     ],
@@ -161,7 +162,7 @@ def test_a_library_that_refuses_to_start_is_told_by_its_code(
     seen = live(tmp_path, f"init={code}", "--expect", 8)
     found = seen.finding("driver.library")
     assert found["status"] == status
-    assert words in f"{found['message']} {found['cause']} {found['fix']}"
+    assert re.search(words, f"{found['message']} {found['cause']} {found['fix']}")
     assert "pass" not in seen.statuses("gpu.ecc")
 
 

@@ -101,7 +101,7 @@ def test_a_name_that_would_be_an_option_is_refused(name: str) -> None:
 
 def test_arguments_reach_the_other_side_unchanged(ssh: Callable[[str], Path]) -> None:
     ssh(HERE)
-    with pytest.raises(Unreachable, match="no probe named") as caught:
+    with pytest.raises(BadInput, match="no probe named") as caught:
         remote.call("box", ["_probe", "a 'b' $HOME; touch x"], 5.0)
     assert "$HOME; touch x" in str(caught.value)
     assert json.dumps(str(caught.value))
@@ -126,7 +126,7 @@ def test_the_report_of_another_machine_is_as_good_as_ours(
         ("exit 255", "could not reach"),
         ("cat >/dev/null; echo Welcome; exit 0", "sent no report"),
         ('cat >/dev/null; echo \'{"schema": "provcheck/1"}\'; exit 1', "sent no report"),
-        ("cat >/dev/null; echo 'provcheck: No such command' >&2; exit 2", "No such command"),
+        ("cat >/dev/null; echo 'bash: No such command' >&2; exit 2", "No such command"),
         ("cat >/dev/null; exit 0", "did not run"),
         ("cat >/dev/null; yes '[' | head -c 9000000", "sent no report"),
     ],
@@ -138,6 +138,27 @@ def test_a_machine_without_a_report_is_unknown_and_exit_3(
     answer = provcheck("all", "--host", "box", "--json")
     assert (answer.code, answer.status("node.reachable", "host")) == (3, "unknown")
     assert said in answer.report["findings"][0]["message"]
+
+
+def test_what_is_refused_here_is_refused_through_host_as_well(
+    ssh: Callable[[str], Path], provcheck: Callable[..., Any]
+) -> None:
+    ssh(HERE)
+    for words in (("nccl", "--library", "/nonexistent"), ("nccl", "--pid", "999999999")):
+        here, there = provcheck(*words), provcheck(*words, "--host", "box")
+        assert (here.code, there.code) == (2, 2), there.out
+        assert here.err.removeprefix("provcheck: ") in there.err
+
+
+def test_a_refused_login_is_no_want_of_root_here(
+    ssh: Callable[[str], Path], provcheck: Callable[..., Any]
+) -> None:
+    ssh("cat >/dev/null; echo 'user@box: Permission denied (publickey,password).' >&2; exit 255")
+    for command in ("gpus", "nccl", "load", "all"):
+        said = provcheck(command, "--host", "box")
+        assert said.code == 3
+        assert "Permission denied (publickey" in said.out
+        assert "root" not in said.out
 
 
 def test_nccl_of_another_machine_takes_its_options_along(

@@ -158,6 +158,26 @@ def test_a_silence_holds_through_its_last_day(day: str, counts: bool, tmp_path: 
     assert report.verdict is (Status.FAIL if counts else Status.PASS)
 
 
+@pytest.mark.parametrize("form", ["table", "json", "jsonl", "nagios"])
+def test_a_silence_that_is_over_is_said(
+    form: str, tmp_path: Path, healthy: Callable[..., Any], provcheck: Callable[..., Any]
+) -> None:
+    data = healthy(2)
+    for device in data["devices"]:
+        device["ecc_unc_vol"] = 3
+    (tmp_path / "dump.json").write_text(json.dumps(data))
+    over = {"id": "gpu.ecc", "owner": "ops", "reason": "rack 4", "until": "2020-01-31", "subject": "gpu1"}
+    well = {**over, "id": "gpu.mig"}
+    (tmp_path / "s.json").write_text(json.dumps([over, well]))
+    words = ("gpus", "--replay", tmp_path / "dump.json", "--silences", tmp_path / "s.json", "--format", form)
+    said = provcheck(*words)
+    assert said.code == (2 if form == "nagios" else 1)
+    assert "gpu1 gpu.ecc, the silence of ops ended on 2020-01-31: rack 4" in said.out
+    assert "gpu.mig, the silence" not in said.out, "what is well needs none"
+    (tmp_path / "s.json").write_text(json.dumps([over, {**over, "until": "2999-01-31"}]))
+    assert "ended on" not in provcheck(*words).out, "another one holds"
+
+
 def test_a_silence_is_of_one_id_and_subject(tmp_path: Path) -> None:
     day = datetime.date(2027, 1, 1)
     findings = (finding(Status.FAIL), finding(Status.FAIL, subject="gpu1"), finding(Status.FAIL, "gpu.lost"))

@@ -149,6 +149,16 @@ def test_colour_is_for_terminals_and_no_color_holds_when_it_says_something(
     assert wants_color(terminal, environ) is wanted
 
 
+def test_a_silenced_finding_looks_like_none_that_counts() -> None:
+    quiet = bad(silence=Silence("ops", "known fan", "2027-01-31"))
+    lines = render(node(quiet, bad("gpu4", WARN)), "table").splitlines()
+    assert lines[0].startswith("warn: 1 warn, 240 pass, 1 fail silenced ")
+    assert lines[lines.index("gpu3") + 1].split()[:4] == ["silenced", "gpu.ecc", "fail:", "2"]
+    assert lines[lines.index("gpu4") + 1].split()[:2] == ["warn", "gpu.ecc"]
+    both = render(node(quiet, replace(quiet, id="gpu.x", silence=None)), "table")
+    assert "gpu.ecc, gpu.x" not in both, "one of them counts"
+
+
 def test_a_silenced_finding_is_shown_with_who_answers_for_it() -> None:
     text = render(node(bad(silence=Silence("ops", "known fan", "2027-01-31"))), "table")
     assert "silenced: gpu3 gpu.ecc, silenced by ops until 2027-01-31: known fan" in text

@@ -145,6 +145,30 @@ def test_a_part_that_ignores_the_interrupt_is_killed(tmp_path: Path) -> None:
 
 # ---------------------------------------------------------------- reports read back
 
+
+def test_the_plan_of_the_gpus_goes_to_the_part_that_judges_it(
+    monkeypatch: pytest.MonkeyPatch, provcheck: Callable[..., Any]
+) -> None:
+    ran: list[tuple[str, ...]] = []
+
+    def seen(part: whole.Part, _: object) -> Report:
+        ran.append(part.args)
+        return Report(part.args[0], (Finding("gpu.count", Status.PASS, "host", "m"),))
+
+    monkeypatch.setattr(whole, "run_part", seen)
+    plan = ("--needs", "70", "--mig", "--compute-mode", "default", "--leave-out", "gpu.xid,gpu.ecc")
+    assert provcheck("all", "--passive", "--expect", 8, *plan).code == 0
+    words = ("--needs", "70", "--mig", "--compute-mode", "default", "--leave-out", "gpu.ecc,gpu.xid")
+    assert ran == [("gpus", "--expect", "8", *words)]
+    there: list[list[str]] = []
+    monkeypatch.setattr(
+        "checks.remote.asked", lambda _, words, __: there.append(list(words)) or seen(ran_part, 0)
+    )
+    provcheck("all", "--passive", "--host", "box", *plan)
+    assert there[0][1 : 1 + len(words)] == list(words)
+
+
+ran_part = whole.Part(("gpus",), 1.0)
 SILENCED = Finding("gpu.ecc", FAIL, "gpu0", "m", silence=Silence("ops", "known", "2027-01-01"))
 
 

@@ -1,0 +1,40 @@
+"""The standard files of this process: open, whatever the caller closed."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+CLOSED: set[str] = set()
+"""Names of those that the caller had closed: what is written there is lost, and no error tells of it."""
+
+
+def open_all() -> None:
+    """Where the caller closed stdin, stdout or stderr, /dev/null: no file or pipe of ours may get their numbers."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest free number: this one
+            CLOSED.add(name)
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(number, "w" if number else "r", closefd=False))
+
+
+def flushed() -> OSError | None:
+    """Writes out what stdout still holds. An error leaves nothing that would fail again when the interpreter ends."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        forget()
+        return error
+    return None
+
+
+def forget() -> None:
+    """What stdout still holds goes nowhere."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        return
