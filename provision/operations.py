@@ -161,9 +161,9 @@ def gate(restarted: bool = False) -> Commands:
             if verdict["verdict"] not in ("pass", "warn") or verdict["code"] != 0:
                 if not restarted and _restart_comes(session, host, machine):
                     session.say(
-                        f"{host.name}: gate of {name}: red in the container as it runs; nothing serves in it, so it"
+                        f"{host.name}: gate of {name}: red in the container as it runs; nothing serves in it, so it is"
+                        " restarted with its new configuration and asked again"
                     )
-                    session.say(f"{host.name}: is restarted with its new configuration and asked again")
                     host.noop("the gate is asked after the restart")
                     return
                 raise ActFailed(_red(name, verdict))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from checks import record as records
 from checks.errors import BadInput
-from checks.gpus.command import judge_record
+from checks.gpus.report import judge_record
 from checks.report import render
 
 

@@ -26,7 +26,7 @@ from typing import Any
 from checks.errors import BadInput
 from checks.gpus import nvml_read as read
 from checks.gpus.getters import HANDLE, P2P, SECTIONS, SYSTEM, keys
-from checks.gpus.quiet import keep_quiet, make_nothing
+from checks.quiet import keep_quiet, make_nothing
 
 _PR_SET_PDEATHSIG = 1
 _SAYING = threading.Lock()

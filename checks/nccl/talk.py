@@ -9,7 +9,7 @@ import sys
 from typing import Any
 
 from checks.errors import BadInput
-from checks.gpus.quiet import keep_quiet
+from checks.quiet import keep_quiet
 
 PR_SET_PDEATHSIG = 1
 

@@ -6,31 +6,26 @@ real form. INDEX.tsv says what each must lead to.
 
 from __future__ import annotations
 
-import json
 import shlex
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from checks.cli import main
-from tests.replay.rows import holds, names, rows
+from tests.replay.rows import holds, names, replay, rows
 
 HERE = Path(__file__).parent
 TWO_A6000 = HERE.parents[2] / "provision" / "testhost" / "records" / "two-a6000.json"
 ROWS = rows(HERE)
 
 
-def replay(path: Path, args: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, Any]]:
-    code = main(["gpus", "--replay", str(path), "--json", *args])
-    return code, json.loads(capsys.readouterr().out)
-
-
 @pytest.mark.parametrize(("name", "args", "code", "wanted"), ROWS, ids=names(HERE))
 def test_each_recorded_machine_gets_the_verdict_of_the_index(
     name: str, args: str, code: str, wanted: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    seen, report = replay(HERE / f"{name}.json", shlex.split(args.replace("{here}", str(HERE))), capsys)
+    seen, report = replay(
+        "gpus", HERE / f"{name}.json", shlex.split(args.replace("{here}", str(HERE))), capsys
+    )
     assert seen == int(code)
     assert report["evidence"] == "replayed"
     missed = [want for want in wanted.split() if not holds(report["findings"], want)]
@@ -54,7 +49,7 @@ def test_each_recorded_machine_gets_the_verdict_of_the_index(
 def test_a_gpu_that_did_not_start_is_told_in_the_kernel_s_own_words(
     name: str, subject: str, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    _, report = replay(HERE / f"{name}.json", ["--expect", "2"], capsys)
+    _, report = replay("gpus", HERE / f"{name}.json", ["--expect", "2"], capsys)
     (finding,) = [
         f for f in report["findings"] if (f["id"], f["subject"]) == ("driver.adapter_init", subject)
     ]
@@ -81,7 +76,7 @@ def test_a_gpu_that_did_not_start_is_told_in_the_kernel_s_own_words(
 def test_a_fault_made_on_a_real_machine_is_named(
     name: str, args: list[str], identity: str, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    _, report = replay(HERE / f"{name}.json", args, capsys)
+    _, report = replay("gpus", HERE / f"{name}.json", args, capsys)
     (finding,) = [f for f in report["findings"] if f["id"] == identity]
     assert said in finding["message"]
 
@@ -89,7 +84,7 @@ def test_a_fault_made_on_a_real_machine_is_named(
 def test_the_demonstration_s_record_is_green_replayed_and_says_that_it_is_composed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    code, report = replay(TWO_A6000, ["--expect", "2"], capsys)
+    code, report = replay("gpus", TWO_A6000, ["--expect", "2"], capsys)
     assert code == 0
     assert (report["verdict"], report["evidence"]) == ("pass", "replayed")
     assert report["facts"]["host"].startswith("composed")
@@ -98,7 +93,7 @@ def test_the_demonstration_s_record_is_green_replayed_and_says_that_it_is_compos
     assert {gpu["name"] for gpu in report["facts"]["gpus"]} == {"NVIDIA RTX A6000"}
     assert main(["gpus", "--replay", str(TWO_A6000), "--expect", "2"]) == 0
     assert "REPLAYED (pass)" in capsys.readouterr().out
-    assert replay(TWO_A6000, ["--expect", "3"], capsys)[0] == 1
+    assert replay("gpus", TWO_A6000, ["--expect", "3"], capsys)[0] == 1
 
 
 def test_every_record_is_in_the_index() -> None:
@@ -107,4 +102,4 @@ def test_every_record_is_in_the_index() -> None:
 
 def test_a_replay_is_the_same_twice(capsys: pytest.CaptureFixture[str]) -> None:
     path = HERE / "a6000_pair_bridge_and_riser.json"
-    assert replay(path, [], capsys) == replay(path, [], capsys)
+    assert replay("gpus", path, [], capsys) == replay("gpus", path, [], capsys)

@@ -2,36 +2,24 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from checks.cli import main
-from tests.replay.rows import all_of, names, rows
+from tests.replay.rows import as_indexed, names, recorded, replay, rows
 
 HERE = Path(__file__).parent
 
 
-def replay(path: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, Any]]:
-    code = main(["load", "--replay", str(path), "--json"])
-    return code, json.loads(capsys.readouterr().out)
-
-
-@pytest.mark.parametrize(("name", "args", "code", "wanted"), rows(HERE), ids=names(HERE))
+@pytest.mark.parametrize("row", rows(HERE), ids=names(HERE))
 def test_each_record_gets_the_verdict_and_every_finding_of_the_index(
-    name: str, args: str, code: str, wanted: str, capsys: pytest.CaptureFixture[str]
+    row: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert args == ""
-    seen, report = replay(HERE / f"{name}.json", capsys)
-    assert seen == int(code)
-    assert report["evidence"] == "replayed"
-    assert all_of(report["findings"]) == set(wanted.split())
+    as_indexed("load", HERE, row, capsys)
 
 
 def test_every_record_is_in_the_index() -> None:
-    assert {f"{row[0]}.json" for row in rows(HERE)} == {path.name for path in HERE.glob("*.json")}
+    assert {row[0] for row in rows(HERE)} == recorded(HERE)
 
 
 @pytest.mark.parametrize(
@@ -46,6 +34,6 @@ def test_every_record_is_in_the_index() -> None:
 def test_what_kept_it_from_measuring_is_named(
     name: str, identity: str, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    _, report = replay(HERE / f"{name}.json", capsys)
+    _, report = replay("load", HERE / f"{name}.json", [], capsys)
     (finding,) = [f for f in report["findings"] if f["id"] == identity]
     assert said in finding["message"]

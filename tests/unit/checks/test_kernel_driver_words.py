@@ -10,7 +10,7 @@ import pytest
 
 from checks.data.driver_lines import DRIVER_LINES, DriverLine
 from checks.gpus import kernlog, texts
-from checks.gpus.command import judge_record
+from checks.gpus.report import judge_record
 from checks.gpus.texts import together
 from checks.model import Finding
 from checks.record import Section

@@ -7,7 +7,7 @@ import pytest
 from checks.bdf import Bdf
 from checks.errors import BadInput
 from checks.gpus import kernlog, texts
-from checks.gpus.command import judge_record
+from checks.gpus.report import judge_record
 from checks.model import Finding
 
 XID = "NVRM: Xid (PCI:0000:3b:00): 48, pid=1, name=python, DBE"

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from checks.gpus import collect
-from checks.gpus.command import judge_record
+from checks.gpus.report import judge_record
 from checks.gpus.supervise import Reading
 from tests.unit.checks import nvml_rig
 from tests.unit.checks.nvml_rig import Live, environment

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from checks import record as records
 from checks.errors import BadInput
 from checks.gpus import collect, dump, mask
-from checks.gpus.command import judge_record
 from checks.gpus.dump import Gap, Process
+from checks.gpus.report import judge_record
 from checks.record import Record, Section
 from tests.doubles.build import library
 from tests.unit.checks import nvml_rig

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from checks import record
 from checks.errors import BadInput
-from checks.gpus.command import judge_record
+from checks.gpus.report import judge_record
 from checks.record import Record, Section
 
 HOSTILE: list[tuple[str, bytes]] = [

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from checks.gpus.command import gated
+from checks.gpus.report import gated
 from checks.model import Finding, Report, Status
 from checks.testhost import MARKER, MarkerRefused, marker
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from checks.gpus import texts
-from checks.gpus.command import Asked, judge_record
+from checks.gpus.report import Asked, judge_record
 from checks.gpus.rule import Plan
 from checks.gpus.texts import together
 from checks.model import Finding

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from checks.errors import BadInput
-from checks.gpus import command, texts
+from checks.gpus import report, texts
 from checks.gpus.texts import lspci, smi_query, together
 from checks.record import Record
 
@@ -106,7 +106,7 @@ def test_capabilities_that_lspci_could_not_read_are_no_absence() -> None:
 def refuse_or_judge(raw: bytes, name: str = "saved") -> None:
     with suppress(BadInput):
         record = texts.read(raw, name)
-        command.judge_record(record, None, replayed=True, name=name)
+        report.judge_record(record, None, replayed=True, name=name)
 
 
 @settings(max_examples=150, deadline=None)
@@ -150,14 +150,14 @@ def test_any_texts_go_together(paths: list[Path]) -> None:
     whole = together.join([texts.read(path.read_bytes(), path.name) for path in paths])
     assert isinstance(whole, Record)
     with suppress(BadInput):
-        command.judge_record(whole, None, replayed=True, name="several")
+        report.judge_record(whole, None, replayed=True, name="several")
 
 
 def test_the_order_of_texts_does_not_change_what_is_found() -> None:
     names = ("smi_q_sick.txt", "dmesg_ecc.txt", "smi_q_fabric_well.txt")
     parts = [texts.read((SAVED[0].parent / name).read_bytes(), name) for name in names]
     reports = [
-        command.judge_record(together.join(order), None, replayed=True, name="several").findings
+        report.judge_record(together.join(order), None, replayed=True, name="several").findings
         for order in (parts, parts[::-1])
     ]
     first, second = ({(f.id, f.subject, f.status) for f in found} for found in reports)
@@ -185,7 +185,7 @@ def test_what_two_texts_show_is_told_of_the_place_where_the_gpu_went() -> None:
         for n, width in ((1, 4), (2, 16))
     )
     parts = [texts.read(query, "query"), texts.read(bus.encode(), "bus")]
-    found = command.judge_record(together.join(parts), None, replayed=True, name="both").findings
+    found = report.judge_record(together.join(parts), None, replayed=True, name="both").findings
     widths = {f.subject: f.status.value for f in found if f.id == "gpu.pcie_width"}
     assert widths["gpu0"] == "pass"
     assert widths["gpu1"] != "pass"

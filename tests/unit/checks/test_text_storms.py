@@ -9,7 +9,7 @@ import pytest
 
 from checks.cli import main
 from checks.errors import BadInput
-from checks.gpus.command import judge_record
+from checks.gpus.report import judge_record
 from checks.gpus.texts import storm, together
 from checks.record import SIZE_LIMIT
 

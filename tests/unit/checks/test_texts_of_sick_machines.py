@@ -12,7 +12,7 @@ import pytest
 
 from checks.errors import BadInput
 from checks.gpus import texts
-from checks.gpus.command import judge_record
+from checks.gpus.report import judge_record
 from checks.gpus.texts import together
 from checks.model import Finding, Report, Status
 

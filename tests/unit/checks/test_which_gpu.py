@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from checks.gpus import which
-from checks.gpus.command import judge_record
+from checks.gpus.report import judge_record
 from checks.model import Finding, Report, Status
 from checks.record import Record
 from checks.report import render
