@@ -15,7 +15,9 @@ from provision.inspect.report import NONE, UNKNOWN, GpuReport, Report, told
 from provision.spec import Machine
 
 
-def examine(snapshot: Snapshot, machine: Machine | None = None, *, recorded: bool = False, name: str = "") -> Report:
+def examine(
+    snapshot: Snapshot, machine: Machine | None = None, *, recorded: bool = False, name: str = ""
+) -> Report:
     """``machine``: what the inventory says of it, None without one; ``recorded``: the snapshot is of a tree."""
     look = Look(snapshot, recorded)
     said = texts.gather(snapshot)

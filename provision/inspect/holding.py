@@ -30,7 +30,9 @@ _PLACES = (
 def not_looked_at(look: Look) -> tuple[str, ...]:
     """The kinds of places that a recorded tree says nothing about."""
     return tuple(
-        name for name, paths in _PLACES if not any(_there(look, path) or look.is_absent(path) for path in paths)
+        name
+        for name, paths in _PLACES
+        if not any(_there(look, path) or look.is_absent(path) for path in paths)
     )
 
 
