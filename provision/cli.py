@@ -9,9 +9,12 @@ from types import ModuleType
 
 import click
 
+from provision.inspect.command import inspect
+
 EXAMPLES = """
 \b
 Examples:
+  provision inspect kpro5                  what holds each GPU, who uses it, what fits it
   provision plan kpro5                     what would be done to the machines of inventories/kpro5.py
   provision apply kpro5                    shows the plan, asks, does it
   provision apply kpro5 --limit llm        only the guest llm
@@ -193,3 +196,6 @@ def build_driver(
     from provision.driver import command
 
     sys.exit(command.run(version, kernel, flavour, suite, sign_key, sign_cert, output))
+
+
+main.add_command(inspect)
