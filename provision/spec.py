@@ -69,7 +69,11 @@ class Mount(Spec):
 
 
 class Guest(Spec):
-    """A container of the machine. ``id`` is the Proxmox vmid (``pct``) or the container's name (``lxc``)."""
+    """A container of the machine. ``id`` is the Proxmox vmid (``pct``) or the container's name (``lxc``).
+
+    ``numa``: on a machine with several NUMA nodes, processors and memory beside the guest's GPUs, or any. ``shm_mib``:
+    the size of /dev/shm in MiB; None leaves it to the guest's systemd, which takes half of the machine's memory.
+    """
 
     name: Name
     backend: Literal["pct", "lxc"]
@@ -79,6 +83,8 @@ class Guest(Spec):
     network: Network = "host"
     gpus: tuple[BdfText, ...] = ()
     userspace: Literal["packages", "run", "bind"] = "bind"
+    numa: Literal["local", "any"] = "local"
+    shm_mib: StrictInt | None = Field(default=None, ge=64)
     mounts: tuple[Mount, ...] = ()
     services: tuple[Service, ...] = ()
 
