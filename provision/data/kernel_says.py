@@ -82,7 +82,8 @@ ROWS = (
     ),
     Says(
         "off-the-bus",
-        rf"Xid \(PCI:{_BDF}\): 79,|NVRM: GPU (?P<gpu2>[0-9a-f]{{4}}:[0-9a-f]{{2}}:[0-9a-f]{{2}}\.\d): GPU has fallen off",
+        rf"Xid \(PCI:{_BDF}\): 79,"
+        r"|NVRM: GPU (?P<gpu2>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.\d): GPU has fallen off",
         "problem",
         "the GPU has fallen off the bus (Xid 79, or the same without an Xid): power, slot, riser or the GPU itself",
         "take it out of service; " + _COLD,

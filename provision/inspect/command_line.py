@@ -43,8 +43,13 @@ def findings(text: str) -> Iterator[Finding]:
                 "take it out unless a virtual machine needs it, and trust no group of this machine",
                 "Proxmox VE kernel patch 'pci: Enable overrides for missing ACS capabilities'",
             )
-        if name == "initcall_blacklist" and "sysfb_init" in value or (name, value) == ("video", "efifb:off"):
-            yield _note("cmdline.console", word, "the firmware's framebuffer is kept off the GPU for virtual machines")
+        if (name == "initcall_blacklist" and "sysfb_init" in value) or (name, value) == (
+            "video",
+            "efifb:off",
+        ):
+            yield _note(
+                "cmdline.console", word, "the firmware's framebuffer is kept off the GPU for virtual machines"
+            )
         near = get_close_matches(name, _KNOWN, 1, 0.8) if name not in _KNOWN and name.endswith("ids") else []
         if near:
             yield Finding(

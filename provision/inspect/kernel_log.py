@@ -10,7 +10,9 @@ from provision.data.kernel_says import ROWS, Says
 from provision.inspect.report import Finding
 from provision.inspect.texts import Texts
 
-_STAMP = re.compile(r"^(?:<\d+>)?(?:\[[ \d.]+\] |\S+ +\d+ [\d:]+ \S+ kernel: (?:\[[ \d.]+\] )?)?", re.MULTILINE)
+_STAMP = re.compile(
+    r"^(?:<\d+>)?(?:\[[ \d.]+\] |\S+ +\d+ [\d:]+ \S+ kernel: (?:\[[ \d.]+\] )?)?", re.MULTILINE
+)
 _GOES_ON = re.compile(r"\s*\n\s+NVRM:[ \t]*")
 _NEXT = re.compile(r"[ \t]*\nNVRM:[ \t]*(?!GPU |Xid|API|The NVIDIA|No NVIDIA|Attempting|BAR|loading|nvidia)")
 _TABLE = tuple((re.compile(row.pattern), row) for row in ROWS)

@@ -43,7 +43,9 @@ def loaders(look: Look, texts: Texts) -> tuple[Loader, ...]:
         for loader in _of_firmware(texts):
             found.setdefault(loader.name, loader)
     if not found and managed is False:
-        said = f"proxmox-boot-tool keeps no boot partition ({boot.PROXMOX_LOADERS} does not exist): plain GRUB"
+        said = (
+            f"proxmox-boot-tool keeps no boot partition ({boot.PROXMOX_LOADERS} does not exist): plain GRUB"
+        )
         found["grub"] = Loader("grub", "/etc/default/grub", "update-grub", said)
     if not found:
         for loader in _of_files(look, managed):
@@ -62,7 +64,9 @@ def _of_partitions(text: str) -> Iterator[Loader]:
             if name == "uefi":
                 yield Loader("systemd-boot", "/etc/kernel/cmdline", REFRESH, line.strip())
             else:
-                yield Loader("grub", "/etc/default/grub", f"update-grub (it runs {REFRESH} too)", line.strip())
+                yield Loader(
+                    "grub", "/etc/default/grub", f"update-grub (it runs {REFRESH} too)", line.strip()
+                )
 
 
 def _of_firmware(texts: Texts) -> Iterator[Loader]:
@@ -89,7 +93,9 @@ def _of_files(look: Look, managed: bool | None) -> Iterator[Loader]:
     except CouldNotLook:
         return
     if managed and line is not None:
-        yield Loader("systemd-boot", "/etc/kernel/cmdline", REFRESH, f"{boot.PROXMOX_LOADERS} and /etc/kernel/cmdline")
+        yield Loader(
+            "systemd-boot", "/etc/kernel/cmdline", REFRESH, f"{boot.PROXMOX_LOADERS} and /etc/kernel/cmdline"
+        )
     if grub is not None:
         then = f"update-grub (it runs {REFRESH} too)" if managed else "update-grub"
         yield Loader("grub", "/etc/default/grub", then, "/etc/default/grub is there")

@@ -1,6 +1,6 @@
 """The device nodes of the GPUs and the numbers of their drivers. Pure.
 
-``ls -l`` gives ``crw-rw-rw- 1 root root 195, 0 DATE /dev/nvidia0`` (or the bare name below a heading ``/dev/nvidia-caps:``),
+``ls -l`` gives ``crw-rw-rw- 1 root root 195, 0 DATE /dev/nvidia0`` (the bare name below a heading ``/dev/nvidia-caps:``),
 ``stat -c "%n %t %T %F"`` gives ``/dev/nvidia0 c3 0 character special file`` with the numbers in hex.
 """
 
@@ -16,7 +16,9 @@ from provision.inspect.look import Look
 from provision.inspect.report import Finding
 from provision.inspect.texts import Texts
 
-_LS = re.compile(r"([bcdlps-])([rwxsStT-]{9})\S*\s+\d+\s+(\S+)\s+(\S+)\s+(?:(\d+),\s*(\d+)|\d+)\s.*?\s(\S*nvidia\S*)")
+_LS = re.compile(
+    r"([bcdlps-])([rwxsStT-]{9})\S*\s+\d+\s+(\S+)\s+(\S+)\s+(?:(\d+),\s*(\d+)|\d+)\s.*?\s(\S*nvidia\S*)"
+)
 FIXED = 195
 """The major of /dev/nvidiaN and nvidiactl (kernel, Documentation/admin-guide/devices.txt); all others are dynamic."""
 
@@ -44,8 +46,8 @@ def nodes(texts: Texts) -> tuple[Node, ...]:
     """Raises CouldNotLook when they were not listed."""
     found: dict[str, Node] = {}
     for output in texts.needed("device-nodes"):
-        for node in (*_of_ls(output.text), *_of_stat(output.text)):
-            found.setdefault(node.path, node)
+        for one in (*_of_ls(output.text), *_of_stat(output.text)):
+            found.setdefault(one.path, one)
     return tuple(found.values())
 
 
