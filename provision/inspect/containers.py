@@ -55,7 +55,7 @@ class Container:
 
 def containers(snapshot: Snapshot) -> tuple[Container, ...]:
     """Every configuration that was read; one that cannot be read is left to the caller's look at it."""
-    found = []
+    found: list[Container] = []
     for path in sorted(snapshot.paths("file")):
         match = _CONF.fullmatch(path) or _PLAIN.fullmatch(path)
         if match is None:
@@ -118,7 +118,7 @@ def findings(found: Sequence[Container], numbers: Mapping[str, int] | None) -> I
                 "problem",
                 f"container {container.id}",
                 lines,
-                f"the lines stand below [{section}]: they belong to that snapshot, the current configuration lacks them",
+                f"the lines stand below [{section}] and belong to that snapshot: the current configuration lacks them",
                 "put them above the first line that begins with [",
                 "proxmox/pve-container, PVE/LXC/Config.pm",
             )

@@ -9,6 +9,7 @@ from checks.bdf import Bdf
 from checks.snapshot import CouldNotLook, Snapshot
 from provision.data.gpu_arch import Architecture
 from provision.host import boot, fitting, view
+from provision.host.release.reasons import Look as Rows
 from provision.host.view import PciFunction
 from provision.inspect import functions, guests, holding, host, release, using
 from provision.inspect.functions import Function
@@ -35,7 +36,7 @@ def examine(snapshot: Snapshot, machine: Machine | None = None, *, recorded: boo
     )
 
 
-def _gpu(seen: Seen, gpu: Function, rows: release.Rows, missing: Sequence[str]) -> GpuReport:
+def _gpu(seen: Seen, gpu: Function, rows: Rows, missing: Sequence[str]) -> GpuReport:
     parts = functions.companions(gpu, seen.functions or ())
     references = seen.references or ()
     users = (
@@ -61,17 +62,19 @@ def _gpu(seen: Seen, gpu: Function, rows: release.Rows, missing: Sequence[str]) 
         tuple(_companion(part) for part in parts),
         (
             *holding.of_gpu(seen.holders, gpu, parts),
-            *(
-                guests.held(one)
-                for one in references
-                if one.startable and not one.leaving and guests.holds(one, gpu, parts)
-            ),
+            *(guests.held(one) for one in references if guests.takes(one, gpu, parts)),
         ),
         holding.not_looked_at(seen.look),
         users,
         tuple(unsure),
         _console(seen, gpu),
-        release.way(rows, (*missing, *unsure), gpu, users),
+        release.way(
+            rows,
+            (*missing, *unsure),
+            gpu,
+            users,
+            [one for one in references if guests.takes(one, gpu, parts)],
+        ),
         _drivers(seen, gpu, row),
         str(minor)
         if minor is not None

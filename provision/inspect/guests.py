@@ -7,6 +7,7 @@ from typing import Any
 
 from checks.snapshot import CouldNotLook
 from provision.host.vms import VmReference, life, mapping, vm_references
+from provision.host.vms.address import PciAddress
 from provision.inspect.functions import Function
 from provision.inspect.look import Look
 from provision.inspect.report import NONE, Finding, Held
@@ -45,7 +46,7 @@ def facts(found: Sequence[VmReference]) -> list[dict[str, Any]]:
             "where": one.where,
             "text": one.text.strip(),
             "section": one.section if one.snapshot is None else f"snapshot {one.snapshot}",
-            "functions": [f"{address}" if address.function is not None else f"{address} (all functions of the slot)" for address in one.addresses],
+            "functions": [_named(address) for address in one.addresses],
             "mapping": one.mapping,
             "unresolved": one.unresolved,
             "onboot": one.onboot,
@@ -99,31 +100,34 @@ def held(one: VmReference) -> Held:
     return Held(path, int(line), one.text, f"VM {one.vmid}: {meaning(one)}", None, next_step(one))
 
 
+def _named(address: PciAddress) -> str:
+    return str(address) if address.function is not None else f"{address} (all functions of the slot)"
+
+
+def takes(one: VmReference, gpu: Function, parts: Sequence[Function]) -> bool:
+    """Would a start of the machine, as it is defined now, take the GPU?"""
+    return one.startable and not one.leaving and holds(one, gpu, parts)
+
+
 def users(
     found: Sequence[VmReference], look: Look, gpu: Function, parts: Sequence[Function]
 ) -> Iterator[str]:
     """Machines that have the GPU now, or are about to."""
     for one in found:
-        if (
-            holds(one, gpu, parts)
-            and one.section in ("current", "pending")
-            and (one.status == "running" or one.ha == "started")
-        ):
-            yield f"VM {one.vmid} ({one.name or one.kind}), {'running' if one.status == 'running' else 'HA started'}: {one.where}"
-    for reservation in look.attempt("reservations", lambda: life.reservations(look.snapshot)) or ():
-        if reservation.live and any(reservation.address.covers(function.bdf) for function in (gpu, *parts)):
-            yield f"VM {reservation.vmid} by its reservation ({life.RESERVATIONS}:{reservation.line}): {reservation.why}"
+        if not one.startable or not holds(one, gpu, parts):
+            continue
+        state = "running" if one.status == "running" else "HA started" if one.ha == "started" else None
+        if state:
+            yield f"VM {one.vmid} ({one.name or one.kind}), {state}: {one.where}"
+    for kept in look.attempt("reservations", lambda: life.reservations(look.snapshot)) or ():
+        if kept.live and any(kept.address.covers(function.bdf) for function in (gpu, *parts)):
+            yield f"VM {kept.vmid} by its reservation ({life.RESERVATIONS}:{kept.line}): {kept.why}"
 
 
 def unsure(found: Sequence[VmReference], gpu: Function, parts: Sequence[Function]) -> Iterator[str]:
     """Machines of which it is not known whether they run."""
     for one in found:
-        if (
-            holds(one, gpu, parts)
-            and one.section in ("current", "pending")
-            and one.status == "unknown"
-            and one.ha != "started"
-        ):
+        if takes(one, gpu, parts) and one.status == "unknown" and one.ha != "started":
             yield f"state of VM {one.vmid}"
 
 

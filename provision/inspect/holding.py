@@ -110,8 +110,8 @@ def findings(all_holders: Sequence[Holder]) -> Iterator[Finding]:
                 "note",
                 f"{holder.path}:{holder.line}",
                 holder.text.strip(),
-                "ids take every function of that kind, whatever its slot: identical cards cannot be told apart by them, "
-                "and a sound function's id is the same on all boards with its chip",
+                "ids take every function of that kind, whatever its slot: identical cards cannot be told apart by "
+                "them, and a sound function's id is the same on all boards with its chip",
                 "where some of the cards are to stay with virtual machines, bind those by address (a udev rule, "
                 "driverctl)",
                 "kernel, Documentation/driver-api/vfio.rst; drivers/vfio/pci/vfio_pci.c",

@@ -132,7 +132,7 @@ def _acs(seen: Seen) -> Iterator[Finding]:
                 "problem" if redirects else "note",
                 f"ACSCtl {number} of {output.name}",
                 line,
-                f"redirect on ({', '.join(redirects)}): copies between GPUs go through the root complex, slow or hanging"
+                f"redirect on ({', '.join(redirects)}): copies between GPUs go through the root complex, or hang"
                 if redirects
                 else "redirect off: copies between GPUs may go straight",
                 "iommu=pt, or ACS off in the firmware while no virtual machine has a device"
@@ -152,8 +152,8 @@ def unserved(seen: Seen) -> Iterator[Finding]:
                 "note",
                 str(gpu.bdf),
                 f"{gpu.name or gpu.ids} is {row.name}",
-                f"no current driver serves it (branch {row.last} was the last): it stays as it is, a console card does, "
-                "and hinders no other GPU",
+                f"no current driver serves it (branch {row.last} was the last): it stays as it is, as a console card "
+                "does, and hinders no other GPU",
                 "leave it out of machine.gpus",
                 row.source,
             )

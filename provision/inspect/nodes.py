@@ -1,6 +1,6 @@
 """The device nodes of the GPUs and the numbers of their drivers. Pure.
 
-``ls -l`` gives ``crw-rw-rw- 1 root root 195, 0 DATE /dev/nvidia0`` (the bare name below a heading ``/dev/nvidia-caps:``),
+``ls -l`` gives ``crw-rw-rw- 1 root root 195, 0 DATE /dev/nvidia0`` (the bare name below a heading ``/dev/x:``),
 ``stat -c "%n %t %T %F"`` gives ``/dev/nvidia0 c3 0 character special file`` with the numbers in hex.
 """
 
@@ -102,14 +102,14 @@ def findings(found: tuple[Node, ...], numbers: dict[str, int] | None) -> Iterato
             "community-scripts/ProxmoxVE#5740, ollama#1895",
         )
     for path, name in (("/dev/nvidia-uvm", "nvidia-uvm"), ("/dev/nvidia0", "nvidia")):
-        node = there.get(path)
+        at = there.get(path)
         expected = (numbers or {}).get(name)
-        if node is not None and expected is not None and node.major not in (None, expected):
+        if at is not None and expected is not None and at.major not in (None, expected):
             yield Finding(
                 "nodes.major",
                 "problem",
                 path,
-                f"it has major {node.major}, /proc/devices gives {expected} to {name}",
+                f"it has major {at.major}, /proc/devices gives {expected} to {name}",
                 "opening it fails: the number moved when the module was loaded anew",
                 f"rm {path}, then: nvidia-modprobe {'-u -c 0' if 'uvm' in path else '-c 0'}",
                 "NVIDIA/nvidia-modprobe",

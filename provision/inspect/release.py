@@ -9,6 +9,8 @@ from checks.snapshot import CouldNotLook
 from provision.host import boot
 from provision.host.release.reasons import ROWS
 from provision.host.release.reasons import Look as Rows
+from provision.host.vms import VmReference
+from provision.inspect import guests
 from provision.inspect.functions import Function
 from provision.inspect.report import NONE, Way
 from provision.inspect.seen import Seen
@@ -43,8 +45,10 @@ def evidence(seen: Seen, pinned: tuple[str, str] | None) -> tuple[Rows, tuple[st
     return rows, tuple(missing)
 
 
-def way(rows: Rows, missing: Sequence[str], gpu: Function, users: Sequence[str]) -> Way:
-    """The answer for one GPU."""
+def way(
+    rows: Rows, missing: Sequence[str], gpu: Function, users: Sequence[str], taking: Sequence[VmReference]
+) -> Way:
+    """The answer for one GPU; ``taking``: the virtual machines whose start would take it."""
     if gpu.driver == "nvidia":
         return Way("nothing")
     lacking = list(dict.fromkeys(missing))
@@ -61,7 +65,17 @@ def way(rows: Rows, missing: Sequence[str], gpu: Function, users: Sequence[str])
             told = {"row": row.id, "seen": text, "why": row.why, "next": row.next_step, "source": row.source}
             found.append((row.outcome, told))
     reasons = tuple(told for _, told in found)
-    if any(outcome == "refuse" for outcome, _ in found) or users:
+    defined = tuple(
+        {
+            "row": "vm-definition",
+            "seen": f"{one.where}: {one.text.strip()}",
+            "why": guests.meaning(one),
+            "next": guests.next_step(one),
+            "source": "qemu-server, PVE/QemuServer/PCI.pm",
+        }
+        for one in taking
+    )
+    if any(outcome == "refuse" for outcome, _ in found) or users or defined:
         used = tuple(
             {
                 "row": "in-use",
@@ -72,7 +86,7 @@ def way(rows: Rows, missing: Sequence[str], gpu: Function, users: Sequence[str])
             }
             for user in users
         )
-        return Way("refused", (*used, *reasons), tuple(lacking))
+        return Way("refused", (*used, *defined, *reasons), tuple(lacking))
     if found:
         return Way("reboot", reasons, tuple(lacking))
     return Way("unknown" if lacking or gpu.driver is None else "online", (), tuple(lacking))
