@@ -15,7 +15,7 @@ from pydantic import Field, StrictBool, StrictInt, field_validator, model_valida
 
 from provision.forms import AbsolutePath, BdfText, Name, Network, Port, SshHost, Where, later, refuse
 from provision.spec_base import Spec
-from provision.spec_service import Baseline, Candidate, Engine, Model, Service
+from provision.spec_service import Baseline, Candidate, Engine, Found, Model, Service
 
 __all__ = [
     "Baseline",
@@ -23,6 +23,7 @@ __all__ = [
     "Driver",
     "Engine",
     "Fleet",
+    "Found",
     "Gpu",
     "Guest",
     "HostGroup",
@@ -69,11 +70,15 @@ class Mount(Spec):
 
 
 class Guest(Spec):
-    """A container of the machine. ``id`` is the Proxmox vmid (``pct``) or the container's name (``lxc``)."""
+    """A container of the machine. ``id`` is the Proxmox vmid (``pct``) or the container's name (``lxc``).
+
+    ``managed = False``: somebody else made it; it is compared with what is written here, and never changed.
+    """
 
     name: Name
     backend: Literal["pct", "lxc"]
     id: str
+    managed: StrictBool = True
     suite: Literal["bookworm", "trixie"] = "bookworm"
     unprivileged: StrictBool = False
     network: Network = "host"
@@ -97,6 +102,16 @@ class Guest(Spec):
             yield ("id",), f"{self.id!r}: a Proxmox vmid is a number from 100 to 999999999"
         if self.backend == "lxc" and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", self.id):
             yield ("id",), f"{self.id!r} is no container name: letters, digits, dots and dashes"
+        for index, service in enumerate(self.services):
+            if (service.found is not None) == self.managed:
+                yield (
+                    ("services", index, "found"),
+                    (
+                        "is only for a guest with managed=False"
+                        if self.managed
+                        else "is missing: of a guest with managed=False, say the unit that runs the service"
+                    ),
+                )
         for index, first in later(service.name for service in self.services):
             yield (
                 ("services", index, "name"),
