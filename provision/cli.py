@@ -10,10 +10,12 @@ from types import ModuleType
 import click
 
 from provision.init.command import init
+from provision.inspect.command import inspect
 
 EXAMPLES = """
 \b
 Examples:
+  provision inspect kpro5                  what holds each GPU, who uses it, what fits it
   provision plan kpro5                     what would be done to the machines of inventories/kpro5.py
   provision apply kpro5                    shows the plan, asks, does it
   provision apply kpro5 --limit llm        only the guest llm
@@ -199,3 +201,4 @@ def build_driver(
 
 
 main.add_command(init)
+main.add_command(inspect)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from checks.bdf import Bdf
 from checks.snapshot import CouldNotLook, Snapshot
+from provision.guest import locality
 from provision.guest.root_recipe import root_file
 from provision.host import boot, marked
 from provision.spec import Guest, Machine
@@ -112,6 +113,7 @@ def requests(machine: Machine) -> list[str]:
                 f"cmd:pct-status-{guest.id}:pct status {guest.id}",
                 f"file:/etc/pve/lxc/{guest.id}.conf",
             ]
+        wanted += locality.requests(guest)
         for mount in guest.mounts:
             wanted.append(f"stat:{mount.source}")
     return wanted
