@@ -11,7 +11,7 @@ from typing import Any
 from provision.host import transport
 from provision.host.transport import TransportError
 
-SECONDS = 60
+SECONDS = 30
 """Length of the measured window; the first token and the start of the file come on top."""
 
 
