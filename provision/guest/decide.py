@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from checks.bdf import Bdf
 from checks.snapshot import CouldNotLook, Snapshot
-from provision.guest import userspace
+from provision.guest import ours, userspace
 from provision.host import marked, view
 from provision.plan import Item, Plan, Refusal, Step
 from provision.spec import Guest, Machine
@@ -81,6 +81,11 @@ def _proxmox(
 def _reboots(metal: Sequence[Item]) -> bool:
     """A container that does not start by itself is to be started again then."""
     return any(item.step is Step.REBOOT for item in metal)
+
+
+def _stops(metal: Sequence[Item], guest: Guest) -> bool:
+    """An exchange of the driver stops it: it is started again, with what it is to be configured as then."""
+    return any(item.kind == "guests.stop" and item.subject == guest.name for item in metal)
 
 
 def _proxmox_lacks(guest: Guest, snapshot: Snapshot, where: str, early: bool) -> list[Refusal]:
@@ -164,12 +169,12 @@ def _lxc(
         return Plan(machine.name, (), tuple(refusals))
     if early or current != container.config:
         add(Step.CONTAINER, "container.configure", f"write the configuration of container {guest.id}")
-    if state == "stopped" or _reboots(metal):
+    if state == "stopped" or _reboots(metal) or _stops(metal, guest):
         add(Step.CONTAINER, "container.start", f"start container {guest.id}")
     stale = (
         early or current != container.config or _started_with(snapshot, guest) not in (None, sha256(current))
     )
-    if state == "running" and stale:
+    if state == "running" and stale and not _stops(metal, guest):
         add(Step.SERVICE, "container.restart", f"restart container {guest.id}: its configuration changed")
     return Plan(machine.name, tuple(items), tuple(refusals))
 
@@ -182,7 +187,7 @@ def _lxcpath(snapshot: Snapshot) -> str:
 
 
 def _mark(machine: Machine, guest: Guest) -> str:
-    return f"# Written by kpro for {machine.name}/{guest.name}."
+    return ours.mark(machine, guest)
 
 
 def _started_with(snapshot: Snapshot, guest: Guest) -> str | None:
