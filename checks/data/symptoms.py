@@ -62,7 +62,8 @@ SYMPTOMS = (
             "install user space of exactly the module's version (/proc/driver/nvidia/version); recreate containers",
             "driver.library", "games-on-whales/wolf#410; CUDA error 803"),
     Symptom("adapter-init", r"RmInitAdapter failed|rm_init_adapter failed",
-            "the driver could not start this GPU: after a virtual machine, without power (D3cold), or a fault of its own",
+            "the driver could not start this GPU: after a virtual machine, without power (D3cold), or a fault of its"
+            " own",
             "read the kernel's lines before this one; a cold reboot; when it recurs, another slot or board",
             "driver.adapter_init", "NVIDIA/open-gpu-kernel-modules#853 and #888"),
     Symptom("vbios", r"kgspExtractVbios|Failed to copy vbios to system memory",

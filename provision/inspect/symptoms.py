@@ -6,17 +6,20 @@ import re
 from collections.abc import Iterator
 
 from checks.data.symptoms import explain
+from checks.gpus.texts import topology
+from provision.inspect import pairs
 from provision.inspect.report import Finding
 from provision.inspect.texts import Texts
 
-_MEASURED = re.compile(
-    r"^\s*GPU\d+\b.*\b(?:X|SYS|NODE|PHB|PXB|PIX|NV\d+|OK|GNS|CNS|NS|TNS)\b|^\s*Link \d+: ", re.MULTILINE
-)
+_MEASURED = re.compile(r"^\s*Link \d+: ", re.MULTILINE)
 
 
 def findings(texts: Texts) -> Iterator[Finding]:
     """The first row of the symptoms that a line fits; for measured texts, the command that judges them."""
     for output in texts.strange:
+        if topology.recognises(output.text):
+            yield from pairs.findings(output)
+            continue
         if _MEASURED.search(output.text):
             yield Finding(
                 "text.measured",

@@ -96,7 +96,7 @@ class Texts:
 
 # What the planner's own looks ask for: they have readers of their own.
 _OWN = re.compile(
-    r"openers|uname-r|id-u|df|driver-\w+|pct-.*|qm-.*|lxc-.*|tools|userspace.*|pveversion|nvidia-smi.*|apt-.*|dpkg-l"
+    r"openers|uname-r|id-u|df|driver-\w+|pct-.*|qm-.*|lxc-.*|tools|userspace.*|pveversion|nvidia-smi-L|apt-.*|dpkg-l"
 )
 
 
