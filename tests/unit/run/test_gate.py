@@ -74,7 +74,7 @@ class Stage:
             name="@guest/box/llm",
             data=SimpleNamespace(
                 machine=SimpleNamespace(name="box", host_name="box"),
-                guest=SimpleNamespace(name="llm", gpus=("42:00.0",)),
+                guest=SimpleNamespace(name="llm", managed=True, gpus=("42:00.0",)),
             ),
             noop=self.quiet.append,
         )
