@@ -27,11 +27,6 @@ class Wanted:
     ids: Ids | None
 
 
-def mark(machine: Machine, guest: Guest) -> str:
-    """The first words of every configuration of ours."""
-    return f"# Written by kpro for {machine.name}/{guest.name}."
-
-
 def wanted_config(
     wanted: Wanted, snapshot: Snapshot, refusals: list[Refusal], where: str
 ) -> tuple[str, tuple[str, ...]]:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from checks.snapshot import CouldNotLook, Snapshot
-from provision.guest import idmap, reach
+from provision.guest import idmap, ours, reach
 from provision.guest.idmap import Ids, Mapped
-from provision.guest.lxc_config import Wanted, mark, wanted_config
+from provision.guest.lxc_config import Wanted, wanted_config
 from provision.plan import Item, Plan, Refusal, Step
 from provision.spec import Guest, Machine
 from provision.stack.desired import sha256
@@ -64,7 +64,7 @@ def lxc_plan(
         raise CouldNotLook(
             f"the configuration of container {guest.id} cannot be read: {current.strip()[:200]}"
         )
-    if not current.startswith(mark(machine, guest)):
+    if not current.startswith(ours.mark(machine, guest)):
         refusals.append(
             Refusal(
                 f"{where}.id",
@@ -79,12 +79,12 @@ def lxc_plan(
         return Plan(machine.name, (), tuple(refusals))
     if early or current != container.config:
         add(Step.CONTAINER, "container.configure", f"write the configuration of container {guest.id}")
-    if state == "stopped" or reboots(metal):
+    if state == "stopped" or reboots(metal) or stops(metal, guest):
         add(Step.CONTAINER, "container.start", f"start container {guest.id}")
     stale = (
         early or current != container.config or _started_with(snapshot, guest) not in (None, sha256(current))
     )
-    if state == "running" and stale:
+    if state == "running" and stale and not stops(metal, guest):
         add(Step.SERVICE, "container.restart", f"restart container {guest.id}: its configuration changed")
     return Plan(machine.name, tuple(items), tuple(refusals), notes)
 
@@ -92,6 +92,11 @@ def lxc_plan(
 def reboots(metal: Sequence[Item]) -> bool:
     """A container that does not start by itself is to be started again then."""
     return any(item.step is Step.REBOOT for item in metal)
+
+
+def stops(metal: Sequence[Item], guest: Guest) -> bool:
+    """An exchange of the driver stops it: it is started again, with what it is to be configured as then."""
+    return any(item.kind == "guests.stop" and item.subject == guest.name for item in metal)
 
 
 def _mapped(

@@ -68,7 +68,9 @@ class PciFunction:
 
 def container_roots(machine: Machine) -> list[str]:
     """The files that the roots of the machine's LXC containers are unpacked from, one for each suite."""
-    return sorted({root_file(guest.suite) for guest in machine.guests if guest.backend == "lxc"})
+    return sorted(
+        {root_file(guest.suite) for guest in machine.guests if guest.backend == "lxc" and guest.managed}
+    )
 
 
 def requests(machine: Machine) -> list[str]:

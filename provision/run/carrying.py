@@ -15,7 +15,7 @@ from pyinfra.api.state import State, StateStage
 
 from provision import acts
 from provision.acts.voice import Voice
-from provision.plan import Item
+from provision.plan import Item, Step
 from provision.run.back import take_back
 from provision.run.errors import ActFailed, RebootPending, RunError
 from provision.run.session import Session
@@ -29,8 +29,9 @@ def executing(state: State) -> bool:
     return state.current_stage >= StateStage.Execute
 
 
-def _fails(session: Session, host: Host, error: RunError) -> FunctionCommand:
-    """One failing command that says why: an exception here would end the run for every machine."""
+def _fails(session: Session, host: Host, machine: Machine, error: RunError) -> FunctionCommand:
+    """One failing command that says why: an exception here would end the run for every machine. Where guests are stopped
+    for another driver nothing is left half-way."""
 
     def fail(state: State, host: Host) -> bool:
         session.tell_journal("failed", host=host.name, why=str(error))
@@ -40,6 +41,8 @@ def _fails(session: Session, host: Host, error: RunError) -> FunctionCommand:
                 session.pending[host.data.machine.name] = error
             for line in str(error).splitlines():
                 session.say(f"{host.name}: {line}")
+        if machine.host_name in session.exchanging:
+            take_back(session, machine, Step.DRIVER)
         return False
 
     return FunctionCommand(fail, (), {})
@@ -60,7 +63,7 @@ def guarded(body: Callable[[Session, Host, Machine], Commands]) -> Commands:
             raise RunError(f"{machine.host_name}, the machine of this guest, failed: nothing is done here")
         yield from body(session, host, machine)
     except RunError as error:
-        yield _fails(session, host, error)
+        yield _fails(session, host, machine, error)
 
 
 def carried(session: Session, machine: Machine, item: Item) -> Callable[[State, Host], bool]:
@@ -83,9 +86,9 @@ def carried(session: Session, machine: Machine, item: Item) -> Callable[[State, 
                 session.end(machine, item, str(problem))
             if ticker is not None:
                 ticker.kill()
-            if item.host == machine.host_name:
+            if item.host == machine.host_name or machine.host_name in session.exchanging:
                 ticker = gevent.spawn(_tick, session, host.name, f"the way back after: {item.text}")
-                take_back(session, machine, item.step)
+                take_back(session, machine, Step.DRIVER if machine.host_name in session.exchanging else item.step)
             return False
         finally:
             if ticker is not None:
