@@ -78,6 +78,7 @@ def device_nodes() -> None:
 
 def container() -> None:
     """6. The container exists, is configured, runs."""
+    _carry_out(Step.CONTAINER, "container.ids", "ids of its own")
     _carry_out(Step.CONTAINER, "container.create", "create")
     _carry_out(Step.CONTAINER, "container.configure", "configure")
     _carry_out(Step.CONTAINER, "container.start", "start")

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from checks.snapshot import Snapshot
+from provision.adopt import plan as adopted
 from provision.driver.archive import Prebuilt
 from provision.guest import userspace
 from provision.guest.decide import container_plan
@@ -54,6 +55,8 @@ def requests(machine: Machine) -> list[str]:
 
 def guest_requests(machine: Machine, guest: Guest, services: Sequence[DesiredService]) -> list[str]:
     """What the snapshot of a guest has to look at, for all areas."""
+    if not guest.managed:
+        return adopted.requests(guest)
     return list(dict.fromkeys([*stack.requests(services), *userspace.guest_requests(machine, guest)]))
 
 
@@ -66,6 +69,9 @@ def plan_machine(machine: Machine, wanted: Wanted, observed: Observed) -> Plan:
         if guest.name not in observed.guests:
             continue
         inside = observed.guests[guest.name]
+        if not guest.managed:
+            parts.append(adopted.adopted_plan(machine, guest, observed.host, inside))
+            continue
         parts.append(container_plan(machine, guest, observed.host, metal))
         parts.append(userspace.guest_userspace_plan(machine, guest, observed.host, inside))
         services = wanted.services[guest.name]

@@ -37,6 +37,7 @@ ACTS: dict[str, Act] = {
     "reboot.confirm": confirm.confirm,
     "nodes.unit": nodes.unit,
     "nodes.make": nodes.make,
+    "container.ids": container.give_ids,
     "container.create": container.create,
     "container.configure": container.configure,
     "container.start": container.start,
