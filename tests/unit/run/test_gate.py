@@ -55,6 +55,7 @@ class Stage:
         self.plan = Plan("box")
         self.restart = Item(Step.SERVICE, "container.restart", "box", "llm", "restart container 100")
         self.session = SimpleNamespace(
+            exchanging=lambda machine: False,
             usage=None,
             phases=("install", "configure", "activate"),
             changed=[],
