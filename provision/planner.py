@@ -43,7 +43,12 @@ def requests(machine: Machine) -> list[str]:
     """What the snapshot of the metal has to look at, for all areas."""
     wanted = view.requests(machine)
     if machine.managed:
-        wanted += [*driver.requests(machine), *reboot.requests(machine), *nodes.requests(machine), *users.REQUESTS]
+        wanted += [
+            *driver.requests(machine),
+            *reboot.requests(machine),
+            *nodes.requests(machine),
+            *users.REQUESTS,
+        ]
     wanted += userspace.host_requests(machine)
     return list(dict.fromkeys(wanted))
 
