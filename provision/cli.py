@@ -10,7 +10,7 @@ from types import ModuleType
 import click
 
 from provision.init.command import init
-from provision.inspect.command import inspect
+from provision.inspect.command import inspect, record
 
 EXAMPLES = """
 \b
@@ -202,3 +202,4 @@ def build_driver(
 
 main.add_command(init)
 main.add_command(inspect)
+main.add_command(record)

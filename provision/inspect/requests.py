@@ -15,10 +15,13 @@ FOLDERS = (
     "/etc/driverctl.d",
     "/etc/systemd/system",
     "/etc/default/grub.d",
+    "/etc/pve",
     "/etc/pve/qemu-server",
     "/etc/pve/nodes",
     "/etc/pve/lxc",
     "/etc/libvirt/qemu",
+    "/var/lib/lxc",
+    "/boot",
     "/sys/class/iommu",
     "/sys/firmware/efi",
 )
@@ -37,6 +40,23 @@ _COMMANDS = (
     f"cmd:dmesg:{_LOG}",
 )
 _TOOLS = ("qm", "pct", "dkms", "proxmox-boot-tool", "update-grub", "mokutil", "virsh", "lxc-ls", "driverctl")
+
+RECORDED = (
+    "cmd:dpkg-l:dpkg -l",
+    "cmd:lsmod:lsmod",
+    "cmd:lspci-Dnn:lspci -Dnn",
+    "cmd:pveversion:pveversion -v",
+    "cmd:qm-list:qm list",
+    "cmd:pct-list:pct list",
+    "cmd:lxc-ls:lxc-ls -1",
+    "cmd:lxc-path:lxc-config lxc.lxcpath",
+    "cmd:date:date +%s",
+    "cmd:nvidia-smi-L:timeout 20 nvidia-smi -L",
+    "file:/proc/meminfo",
+    "file:/proc/sys/kernel/osrelease",
+    "file:/proc/sys/kernel/hostname",
+)
+"""What a record has beside what is looked at for an inspection: for whoever reads it later."""
 
 _TREE = (f"file:{look.ABSENT}", "glob:/.kpro/cmd/*.out", "glob:/.kpro/cmd/*.rc")
 
