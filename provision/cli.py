@@ -11,6 +11,7 @@ import click
 
 from provision.init.command import init
 from provision.inspect.command import inspect, record
+from provision.status.command import status
 
 EXAMPLES = """
 \b
@@ -203,3 +204,4 @@ def build_driver(
 main.add_command(init)
 main.add_command(inspect)
 main.add_command(record)
+main.add_command(status)
