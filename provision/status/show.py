@@ -57,7 +57,7 @@ def _rest(out: Console, status: Status) -> None:
     run = status.last_run
     if isinstance(run, dict):
         end = (
-            f"[red]failed: {escape(run['failed'])}[/]"
+            f"[red]failed: {escape(run['failed'].splitlines()[0][:200])}[/]"
             if run["failed"]
             else f"{run['changes_done']} change(s)"
         )

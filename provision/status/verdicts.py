@@ -28,16 +28,7 @@ def last_verdicts(machine: Machine) -> dict[str, Mapping[str, Any]]:
             continue
         for event in reversed(events):
             host = str(event.get("host", ""))
-            if host in names and "verdict" in event:
-                found.setdefault(
-                    host,
-                    {
-                        "run": run,
-                        "at": event.get("at"),
-                        "what": event.get("event"),
-                        "verdict": event["verdict"],
-                    },
-                )
-        if len(found) == len(names):
-            break
+            if host in names and event.get("event") == "gate":
+                verdict = {"run": run, "at": event.get("at"), "verdict": event.get("verdict")}
+                found.setdefault(f"{event.get('service', '?')} on {host}", verdict)
     return found
