@@ -17,7 +17,7 @@ SCHEMA = "kpro-manifest/1"
 class Change:
     """One change. ``run`` made it; ``kind`` is one of
 
-    - ``file``: ``path`` was written with sha256 ``written``; ``original`` is its name in ``originals/`` (None: it was
+    - ``file``: ``path`` was written with sha256 ``written``, or removed (``absent``); ``original`` is its name in ``originals/`` (None: it was
       not there). ``boot``: the next boot depends on it, through the initramfs or the boot loader.
     - ``tree``: many files at once; ``original`` names their list in ``originals/``; ``then`` is done after they went.
     - ``container``: ``id`` was made in ``folder``.

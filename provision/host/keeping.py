@@ -90,15 +90,16 @@ def before_file(host: Host, run: str, path: str, data: bytes, *, boot: bool = Fa
     before_files(host, run, {path: data}, boot=boot)
 
 
-def before_files(host: Host, run: str, files: Mapping[str, bytes], *, boot: bool = False) -> None:
-    """Keeps files as they are before they are replaced. ``boot``: undoing them makes the initramfs and the boot
-    loader's configuration anew. Raises ActFailed when one cannot be kept."""
+def before_files(host: Host, run: str, files: Mapping[str, bytes | None], *, boot: bool = False) -> None:
+    """Keeps files as they are before they are replaced, or removed (None). ``boot``: undoing them makes the initramfs
+    and the boot loader's configuration anew. Raises ActFailed when one cannot be kept."""
     script = _KEEP_FILE.format(state=STATE)
     script += "".join(f"keep {shlex.quote(path)} {_name(run, path)}\n" for path in files)
     lines = _run(host, script, f"{', '.join(files)} could not be kept before the change").splitlines()
     changes = []
     for (path, data), line in zip(files.items(), lines, strict=True):
-        change = Change("file", run, path, hashlib.sha256(data).hexdigest(), boot=boot)
+        written = "absent" if data is None else hashlib.sha256(data).hexdigest()
+        change = Change("file", run, path, written, boot=boot)
         if line != "absent":
             mode, owner = line.split()
             change = Change(
