@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from checks.snapshot import CouldNotLook, Snapshot
 from provision.host import vms
+from provision.host.binding import BINDING
 
 REGENERATE = "/var/lib/kpro/regenerate"
 """Present while files of the boot configuration were written and what is made from them was not made anew."""
@@ -22,6 +23,10 @@ _LISTS = (
     "/usr/lib/modules-load.d",
 )
 _RULES = ("/etc/udev/rules.d", "/run/udev/rules.d", "/usr/local/lib/udev/rules.d", "/usr/lib/udev/rules.d")
+
+_DRACUT_FILE = "/etc/dracut.conf"
+_DRACUT = ("/etc/dracut.conf.d", "/usr/lib/dracut/dracut.conf.d")
+_INITRAMFS = ("/etc/initramfs-tools/", "/usr/share/initramfs-tools/")
 
 # Links of /proc/PID/fd lead to what a process has open. A write to `unbind` that blocks is such a process too, and so
 # is one that closed the group's file and kept the device.
@@ -42,6 +47,13 @@ REQUESTS = [
     "file:/etc/initramfs-tools/modules",
     "glob:/etc/initramfs-tools/hooks/*",
     "glob:/etc/initramfs-tools/scripts/*/*",
+    f"with:{BINDING}:/usr/share/initramfs-tools/hooks/* /usr/share/initramfs-tools/scripts/*/*",
+    f"file:{_DRACUT_FILE}",
+    f"glob:{_DRACUT[0]}/*.conf",
+    f"with:vfio|pci-stub:{_DRACUT[1]}/*.conf",
+    f"units:{BINDING}",
+    "names:/etc/systemd/system/*.wants/*",
+    "names:/etc/systemd/system/*.requires/*",
     "glob:/etc/driverctl.d/*",
     "file:/etc/default/grub",
     "tool:update-grub",
@@ -215,6 +227,12 @@ def module_lists(snapshot: Snapshot) -> dict[str, str]:
     return found
 
 
+def dracut_files(snapshot: Snapshot) -> dict[str, str]:
+    """The main file, and those of the folders, of which one masks those of its name in later ones (dracut.conf(5))."""
+    main = text_of(snapshot, _DRACUT_FILE) if ("file", _DRACUT_FILE) in snapshot.sections else None
+    return ({} if main is None else {_DRACUT_FILE: main}) | files_of(snapshot, _DRACUT, ".conf")
+
+
 def udev_rules(snapshot: Snapshot) -> dict[str, str]:
     return files_of(snapshot, _RULES, ".rules")
 
@@ -236,9 +254,11 @@ def driverctl(snapshot: Snapshot) -> dict[str, str]:
 
 
 def initramfs_scripts(snapshot: Snapshot) -> dict[str, str]:
-    """Hooks and scripts that the operator added to the initramfs."""
+    """Hooks and scripts of the initramfs: those that the operator added, and others that bind functions."""
     return {
         path: text_of(snapshot, path) or ""
         for path in snapshot.paths("file")
-        if path.startswith(("/etc/initramfs-tools/hooks/", "/etc/initramfs-tools/scripts/"))
+        if path.startswith(
+            tuple(f"{folder}{kind}/" for folder in _INITRAMFS for kind in ("hooks", "scripts"))
+        )
     }

@@ -20,8 +20,9 @@ SCHEMA = "kpro-manifest/1"
 class Change:
     """One change. ``run`` made it; ``kind`` is one of
 
-    - ``file``: ``path`` was written with sha256 ``written``, or removed (``absent``); ``original`` is its name in ``originals/`` (None: it was
-      not there). ``boot``: the next boot depends on it, through the initramfs or the boot loader.
+    - ``file``: ``path`` was written with sha256 ``written``, or removed (``absent``); ``original`` is its name in
+      ``originals/`` (None: it was not there). ``boot``: the next boot depends on it, through the initramfs or the boot
+      loader.
     - ``tree``: many files at once; ``original`` names their list in ``originals/``; ``then`` is done after they went.
     - ``container``: ``id`` was made in ``folder``.
     - ``binding``: the PCI function ``id`` had the driver ``before`` ("": none) and the override ``override``.

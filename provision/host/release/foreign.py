@@ -9,35 +9,14 @@ import re
 from collections.abc import Callable, Mapping
 
 from checks.bdf import Bdf
+from provision.host.binding import binding, lines_of
 from provision.host.release.target import Holder
 from provision.host.view import PciFunction
 
-BINDING = (
-    r"driver_override|drivers/(vfio|pci-stub)[^ ]*/(bind|new_id)|vfio[-_]pci.*ids=|vfio-(pci-)?bind|"
-    r"nodedev-detach|driverctl +(-[^ ]+ +)*set-override"
-)
-"""What a line says that takes functions from their drivers (as grep -E and Python read it)."""
-
-_BINDING = re.compile(BINDING)
 _ADDRESS = re.compile(r"(?<![0-9a-f:])(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[01][0-9a-f]\.[0-7]\b", re.IGNORECASE)
 _NODE = re.compile(r"\bpci_([0-9a-f]{4})_([0-9a-f]{2})_([0-9a-f]{2})_([0-7])\b", re.IGNORECASE)
 _IDS = re.compile(r"(?<![0-9a-f:])(?:0x)?([0-9a-f]{4})[: ](?:0x)?([0-9a-f]{4})(?![0-9a-f:.])", re.IGNORECASE)
 _PATH = re.compile(r"/[\w./+@-]+")
-
-
-def lines_of(text: str) -> list[tuple[int, str]]:
-    """The lines that are no comments, with their numbers."""
-    return [(at, line) for at, line in enumerate(text.split("\n"), 1) if not re.match(r"\s*[#;]", line)]
-
-
-def binding(text: str) -> tuple[int, str] | None:
-    """The first line that takes functions for virtual machines, None where none does. One that writes overrides and
-    speaks of nvidia alone does the opposite."""
-    lines = lines_of(text)
-    said = "\n".join(line for _, line in lines)
-    found = next(((at, line) for at, line in lines if _BINDING.search(line)), None)
-    gives_back = "nvidia" in said and not re.search(r"vfio|pci-stub|nodedev-detach", said)
-    return None if gives_back else found
 
 
 def concerned(text: str) -> Callable[[PciFunction], bool]:
@@ -58,21 +37,31 @@ def concerned(text: str) -> Callable[[PciFunction], bool]:
 
 
 def script(path: str, text: str) -> tuple[Holder, ...]:
-    """A hook or script of the initramfs, or of the start of the machine."""
+    """A hook or script of the initramfs."""
     found = binding(text)
     if found is None:
         return ()
-    initramfs = "initramfs" in path
-    what = "binds GPUs while the initramfs runs" if initramfs else "binds GPUs when the machine starts"
-    then = ", then: update-initramfs -u -k all" if initramfs else ""
-    instead = f"take the GPUs out of {path}, or remove it{then}"
-    return (Holder(path, *found, what, concerned(text), instead),)
+    instead = f"take the GPUs out of {path}, or remove it, then: update-initramfs -u -k all"
+    return (Holder(path, *found, "binds GPUs while the initramfs runs", concerned(text), instead),)
 
 
-def cron(path: str, text: str) -> tuple[Holder, ...]:
-    """The lines of a crontab that are run when the machine starts."""
-    kept = [line if line.lstrip().startswith("@reboot") else "" for line in text.split("\n")]
-    return script(path, "\n".join(kept))
+def cron(path: str, text: str, called: Mapping[str, str]) -> tuple[Holder, ...]:
+    """The lines of a crontab that are run when the machine starts (crontab(5))."""
+    kept = (line if line.lstrip().startswith("@reboot") else "" for line in text.split("\n"))
+    return rc_local(path, "\n".join(kept), called)
+
+
+def rc_local(path: str, text: str, called: Mapping[str, str]) -> tuple[Holder, ...]:
+    """A script that is run when the machine starts, with the scripts that it calls."""
+    for at, line in lines_of(text):
+        scripts = [one for one in _PATH.findall(line) if one in called and binding(called[one])]
+        if binding(line) is None and not scripts:
+            continue
+        what = "binds GPUs when the machine starts" + (f", by {scripts[0]}" if scripts else "")
+        instead = f"take the GPUs out of {scripts[0] if scripts else path}, or the line out of {path}:{at}"
+        whole = "\n".join([text, *(called[one] for one in scripts)])
+        return (Holder(path, at, line, what, concerned(whole), instead),)
+    return ()
 
 
 def unit(path: str, text: str, called: Mapping[str, str], enabled: bool) -> tuple[Holder, ...]:
@@ -81,12 +70,10 @@ def unit(path: str, text: str, called: Mapping[str, str], enabled: bool) -> tupl
     for at, line in _joined(text):
         if not re.match(r"\s*Exec\w+\s*=", line):
             continue
-        whole = [line, *(called[one] for one in _PATH.findall(line) if one in called)]
-        hits = [(one, binding(one)) for one in whole]
-        reason = next(((one, hit) for one, hit in hits if hit), None)
-        if reason is None:
-            continue
         scripts = [one for one in _PATH.findall(line) if one in called and binding(called[one])]
+        if binding(line) is None and not scripts:
+            continue
+        whole = [line, *(called[one] for one in scripts)]
         name = unit_name(path)
         what = "binds GPUs when the machine starts" + (f", by {scripts[0]}" if scripts else "")
         if not enabled:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from checks.snapshot import CouldNotLook, Snapshot
-from provision.host.release import configuration
+from provision.host.release import configuration, machines
 from provision.host.release.reasons import ROWS, Look
 from provision.host.release.state import Hands
 from provision.host.view import PciFunction
@@ -24,6 +24,7 @@ def all_of(snapshot: Snapshot, seen: Hands, look: Look) -> Iterator[Refusal]:
                 yield Refusal(f"GPU {gpu.bdf}", text, row.why, row.next_step)
         yield from _in_use(seen, look, gpu)
         yield from _neighbours(seen, gpu)
+    yield from machines.refusals(snapshot, seen)
     yield from _left_to_the_operator(seen)
     for path in configuration.links(snapshot, seen.places, seen.target):
         yield Refusal(

@@ -89,8 +89,8 @@ def takes(value: str) -> Callable[[PciFunction], bool]:
 
 
 def modalias_takes(pattern: str, function: PciFunction) -> bool:
-    """Can a pattern of modaliases, ``pci:v000010DEd00002230sv*sd*bc*sc*i*``, mean this function? What follows the device
-    is not looked at: it can only take less."""
+    """Can a pattern of modaliases, ``pci:v000010DEd00002230sv*sd*bc*sc*i*``, mean this function? What follows the
+    device is not looked at: it can only take less."""
     head = re.split(r"sv", pattern, maxsplit=1)[0]
     vendor, device = int(function.vendor, 16), int(function.device, 16)
     alias = f"pci:v{vendor:08X}d{device:08X}"
