@@ -234,7 +234,15 @@ leads_to() { # sets target: the last part of what a link of $links leads to
 pci() { # the functions of NVIDIA, and what shares an IOMMU group with them
   bus=$ROOT/sys/bus/pci/devices
   if [ ! -d "$bus" ]; then absent pci /sys/bus/pci/devices; return; fi
-  text pci /sys/bus/pci/devices
+  displays=
+  for place in "$bus"/*/boot_vga; do
+    value "$place"
+    [ -n "$line" ] || continue
+    place=${place%/boot_vga} shown=$line
+    value "$place/vendor"
+    displays="$displays${place##*/} $line $shown$newline"
+  done
+  text pci /sys/bus/pci/devices "${displays%"$newline"}"
   links=$newline$(find "$bus"/*/driver "$bus"/*/iommu_group -maxdepth 0 -printf '%p %l\n' 2>/dev/null)$newline
   ours=
   near=

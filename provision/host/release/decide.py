@@ -9,7 +9,7 @@ from checks.snapshot import CouldNotLook, Snapshot
 from provision.guest import ours
 from provision.host import boot, users, view
 from provision.host.moves import Edits, Load, Reason, Regenerate, Switch
-from provision.host.release import configuration, machines, refusals
+from provision.host.release import configuration, machines, refusals, remarks
 from provision.host.release.reasons import ROWS, Look
 from provision.host.release.state import Hands, hands, moves
 from provision.host.view import PciFunction
@@ -148,7 +148,7 @@ def _notes(snapshot: Snapshot, seen: Hands) -> list[str]:
         if place.cleaned(seen.target) != place.text:
             left = {holder.text for holder in place.left(seen.target)}
             notes += [f"{holder} ({holder.what})" for holder in place.holders if holder.text not in left]
-    return notes + machines.notes(snapshot, seen)
+    return notes + machines.notes(snapshot, seen) + remarks.remarks(snapshot, seen)
 
 
 def _item(machine: Machine, step: Step, kind: str, subject: str, text: str, move: object) -> Item:

@@ -81,7 +81,7 @@ def _next_step(bdf: Bdf, reference: VmReference) -> str:
 
 
 def notes(snapshot: Snapshot, seen: Hands) -> list[str]:
-    """What mentions the GPUs and holds none now: snapshots, templates, what cannot be resolved, what was left behind."""
+    """What mentions the GPUs and holds none now: snapshots, templates, mappings that lead nowhere, what was left."""
     found = []
     concerned = [one for gpu in seen.gpus for one in group_of(seen, gpu)]
     references = [reference for reference in vms.vm_references(snapshot) if reference.local]

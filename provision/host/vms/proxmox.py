@@ -48,7 +48,7 @@ def local_definitions(snapshot: Snapshot) -> list[tuple[str, str, str]]:
 
 def _definitions(snapshot: Snapshot, node: str | None) -> list[tuple[str, str, str]]:
     """Each once: /etc/pve/qemu-server is this node's own folder."""
-    found = {}
+    found: dict[tuple[str, str], tuple[str, str, str]] = {}
     for path in sorted(snapshot.paths("file")):
         match = _CONF.fullmatch(path)
         if match is not None:

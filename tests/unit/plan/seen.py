@@ -95,7 +95,7 @@ class Seen:
         self.put("vms", "/etc/pve", None)
         for path in NAMES:
             self.put("names", path, "")
-        return self.cmd("openers", "\n").cmd("kernel-log", "\n").driver(None, kernel)
+        return self.cmd("openers", "\n").cmd("dmesg", "\n").driver(None, kernel)
 
     def driver(self, version: str | None, kernel: str = "6.1.0-50-amd64") -> Seen:
         """The prebuilt driver of this version is installed, or its archive lies ready on the host (None)."""
