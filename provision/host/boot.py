@@ -65,6 +65,7 @@ REQUESTS = [
     "glob:/etc/default/grub.d/*.cfg",
     "file:/etc/kernel/cmdline",
     f"file:{PROXMOX_LOADERS}",
+    f"cmd:proxmox-boot-tool-status:test ! -e {PROXMOX_LOADERS} || proxmox-boot-tool status",
     "file:/etc/kernel/proxmox-boot-pin",
     "file:/etc/kernel/next-boot-pin",
     "file:/boot/grub/grubenv",
@@ -161,6 +162,22 @@ def _release(kernel: str) -> tuple[tuple[int, ...], str]:
     return tuple(int(number) for number in re.findall(r"\d+", kernel)), kernel
 
 
+def boot_partitions(snapshot: Snapshot) -> frozenset[str]:
+    """What starts the machine from the partitions that proxmox-boot-tool keeps: ``uefi`` (systemd-boot), ``grub``, or
+    both. Empty where it keeps none, or could not be asked."""
+    try:
+        _, output = snapshot.command("proxmox-boot-tool-status")
+    except CouldNotLook:
+        return frozenset()
+    lines = re.findall(r"^\S.* is configured with: (.*)$", output, re.MULTILINE)
+    return frozenset(name for line in lines for name in re.findall(r"\b(uefi|grub)\b", line))
+
+
+def has_boot_partitions(snapshot: Snapshot) -> bool:
+    """Does proxmox-boot-tool start this machine?"""
+    return bool(boot_partitions(snapshot)) or snapshot.file(PROXMOX_LOADERS) is not None
+
+
 def next_kernel(snapshot: Snapshot) -> str | None:
     """The kernel that boots next, None where that cannot be told.
 
@@ -175,7 +192,7 @@ def next_kernel(snapshot: Snapshot) -> str | None:
     if not installed:
         return None
     default = "0"
-    if snapshot.text(PROXMOX_LOADERS) is None:
+    if not has_boot_partitions(snapshot):
         for line in (snapshot.text("/etc/default/grub") or "").splitlines():
             match = re.match(r"\s*GRUB_DEFAULT=(['\"]?)(.*?)\1\s*(?:#.*)?$", line)
             default = match[2] if match else default

@@ -85,7 +85,7 @@ def _files(machine: Machine, snapshot: Snapshot, seen: Hands) -> list[Item]:
 def _loader(snapshot: Snapshot) -> Loader:
     """What writes the boot loader's configuration. It is always run with the initramfs, as undo.sh does: after a cut
     nobody knows which of the two was left behind, and proxmox-boot-tool copies the initramfs to its partitions."""
-    if snapshot.file(boot.PROXMOX_LOADERS) is not None:
+    if boot.has_boot_partitions(snapshot):
         return "proxmox-boot-tool"
     return "grub" if snapshot.has_tool("update-grub") else None
 
