@@ -59,6 +59,7 @@ def driver() -> None:
     _carry_out(Step.DRIVER, "driver.repository", "add its archive")
     _carry_out(Step.DRIVER, "driver.install", "install")
     _carry_out(Step.DRIVER, "driver.hold", "hold its packages")
+    _carry_out(Step.DRIVER, "guests.stop", "stop the guests that use another one")
     _carry_out(Step.DRIVER, "driver.load", "load and bind")
 
 
@@ -79,6 +80,7 @@ def device_nodes() -> None:
 
 def container() -> None:
     """6. The container exists, is configured, runs."""
+    _carry_out(Step.CONTAINER, "container.ids", "ids of its own")
     _carry_out(Step.CONTAINER, "container.create", "create")
     _carry_out(Step.CONTAINER, "container.configure", "configure")
     _carry_out(Step.CONTAINER, "container.start", "start")

@@ -12,7 +12,7 @@ from pyinfra.api.host import Host
 from provision.acts import driver_hold, shell
 from provision.acts.voice import Voice
 from provision.data import driver_routes
-from provision.data.driver_packages import known_failure
+from provision.data.kernels import known_failure
 from provision.driver.makelog import first_error
 from provision.host import apt_asked, apt_question, keeping, transport
 from provision.host.driver import Install

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from checks.snapshot import CouldNotLook, Snapshot
 from provision.data import driver_packages, driver_routes, drivers
 from provision.data.driver_routes import APT_ROUTES
+from provision.data.kernels import known_failure
 from provision.driver.archive import Prebuilt
 from provision.host import apt_asked, driver_hold, driver_repository, driver_seen, view
 from provision.host.driver_foreign import foreign
@@ -185,7 +186,7 @@ def _release(module: ModuleFile) -> str:
 
 
 def _does_not_build(case: _Case, kernels: Sequence[str]) -> list[Refusal]:
-    rows = [(kernel, driver_packages.known_failure(case.driver.version, kernel)) for kernel in kernels]
+    rows = [(kernel, known_failure(case.driver.version, kernel)) for kernel in kernels]
     return [
         Refusal(
             f"{WHERE}.version",
