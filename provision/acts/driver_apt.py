@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from pyinfra.api.host import Host
 
-from provision.acts import driver_hold, shell
+from provision.acts import driver_hold, driver_trial, shell
 from provision.acts.voice import Voice
 from provision.data import driver_routes
 from provision.data.kernels import known_failure
@@ -19,8 +19,9 @@ from provision.host.driver import Install
 from provision.run.errors import ActFailed
 from provision.spec import Driver
 
+# What others hold was asked about before; what kpro holds itself a new pin may change.
 OPTIONS = (
-    "-q -y --no-install-recommends --allow-downgrades -o DPkg::Lock::Timeout=120 "
+    "-q -y --no-install-recommends --allow-downgrades --allow-change-held-packages -o DPkg::Lock::Timeout=120 "
     "-o Dpkg::Options::=--force-confdef -o Dpkg::Options::=--force-confold"
 )
 PREFERENCES = "/etc/apt/preferences.d/kpro-nvidia.pref"
@@ -64,16 +65,19 @@ _MAKE_LOG = (
 
 @dataclass(frozen=True)
 class Coming:
-    """What apt would put: packages that were absent, and those of another version with the one they have."""
+    """What apt would put: packages that were absent, those of another version with the one they have, and all of them
+    as NAME=VERSION."""
 
     new: tuple[str, ...]
     changed: tuple[tuple[str, str], ...]
+    exact: tuple[str, ...]
 
 
 def install(host: Host, wanted: Install, say: Voice) -> str:
     """What the compile said. Raises ActFailed; packages that came in a failed install are purged again."""
     driver = Driver(version=wanted.version, flavour=wanted.flavour, route=wanted.route)
     coming = ask(host, driver)
+    driver_trial.compile_first(host, wanted, coming.exact, say)
     if coming.new:
         keeping.before_packages(host, say.run, coming.new)
     if driver.route == "nvidia":
@@ -105,13 +109,19 @@ def install(host: Host, wanted: Install, say: Voice) -> str:
 def ask(host: Host, driver: Driver) -> Coming:
     """Asks apt on the host what it would do. Raises ActFailed when that is not what is wanted."""
     asked = transport.run(host, apt_question.simulated(driver))
-    against = apt_asked.why_not(driver, asked.rc, asked.text)
+    ours = apt_asked.held_by_kpro(keeping.changes_on(host))
+    against = apt_asked.why_not(driver, asked.rc, asked.text, ours)
     if against:
         raise ActFailed(
             "nothing was changed: " + "; ".join(f"{seen}. Next: {next_step}" for seen, next_step in against)
         )
     changed = re.findall(r"^Inst (\S+) \[(\S+)\] \(", asked.text, re.MULTILINE)
-    return Coming(tuple(re.findall(r"^Inst (\S+) \(", asked.text, re.MULTILINE)), tuple(changed))
+    exact = re.findall(r"^Inst (\S+) (?:\[\S+\] )?\((\S+)", asked.text, re.MULTILINE)
+    return Coming(
+        tuple(re.findall(r"^Inst (\S+) \(", asked.text, re.MULTILINE)),
+        tuple(changed),
+        tuple(f"{name}={version}" for name, version in exact),
+    )
 
 
 def _pin(host: Host, driver: Driver) -> None:

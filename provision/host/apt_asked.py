@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from checks.snapshot import CouldNotLook, Snapshot
 from provision.data.driver_packages import PARTS
 from provision.host import apt_question
 from provision.host.apt_question import NO_REPOSITORY
+from provision.host.changes import Change, parse
 from provision.plan import Refusal
 from provision.spec import Driver
 
 NAME, AUDIT = "apt-driver", "dpkg-audit"
+MANIFEST = "/var/lib/kpro/manifest.json"
 DEBIANS = frozenset(part.package for part in PARTS)
 
 
 def requests(driver: Driver) -> list[str]:
-    return [f"cmd:{NAME}:{apt_question.question(driver)}", f"cmd:{AUDIT}:dpkg --audit"]
+    return [f"file:{MANIFEST}", f"cmd:{NAME}:{apt_question.question(driver)}", f"cmd:{AUDIT}:dpkg --audit"]
 
 
 def refusals(snapshot: Snapshot, driver: Driver) -> list[Refusal]:
@@ -30,8 +33,21 @@ def refusals(snapshot: Snapshot, driver: Driver) -> list[Refusal]:
         raise CouldNotLook(f"apt is not there, and route {driver.route!r} needs it")
     return [
         Refusal("machine.driver", seen, "found before anything was touched, instead of half-way", next_step)
-        for seen, next_step in why_not(driver, code, output)
+        for seen, next_step in why_not(driver, code, output, held_by_kpro(_manifest(snapshot)))
     ]
+
+
+def _manifest(snapshot: Snapshot) -> tuple[Change, ...]:
+    text = snapshot.text(MANIFEST)
+    try:
+        return parse(text) if text else ()
+    except (ValueError, TypeError, KeyError) as error:
+        raise CouldNotLook(f"{MANIFEST} is not readable: {error}") from error
+
+
+def held_by_kpro(changes: Sequence[Change]) -> frozenset[str]:
+    """The packages that kpro itself put on hold: with a new pin it may change them."""
+    return frozenset(name for change in changes if change.kind == "hold" for name in change.names)
 
 
 def repository_is_unknown(snapshot: Snapshot) -> bool:
@@ -39,11 +55,25 @@ def repository_is_unknown(snapshot: Snapshot) -> bool:
     return NO_REPOSITORY in snapshot.command(NAME)[1].splitlines()
 
 
-def why_not(driver: Driver, code: int, output: str) -> list[tuple[str, str]]:
-    """What speaks against the install that apt simulated (``apt-get -s``), with the next step; empty: nothing."""
+def why_not(
+    driver: Driver, code: int, output: str, ours: frozenset[str] = frozenset()
+) -> list[tuple[str, str]]:
+    """What speaks against the install that apt simulated (``apt-get -s``), with the next step; empty: nothing. ``ours``
+    are the packages that kpro itself holds."""
     if code != 0:
         what = f"apt would not install driver {driver.version}"
         return [(f"{what}: {seen}", next_step) for seen, next_step in explain(output)]
+    # apt simulates a change of held packages without a word of protest, and ends with an error when it is real.
+    block = re.search(r"^The following held packages will be changed:\n((?: +.*\n)+)", output, re.MULTILINE)
+    held = [name for name in (block[1].split() if block else []) if name not in ours]
+    if held:
+        return [
+            (
+                f"packages on hold are in the way of driver {driver.version}: {', '.join(held)}; somebody wants them "
+                "as they are",
+                f"apt-mark unhold {' '.join(held)}, where they may change (apt-mark showhold lists them)",
+            )
+        ]
     removed = re.findall(r"^Remv (\S+)", output, re.MULTILINE)
     if removed:
         return [

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from checks.snapshot import CouldNotLook, Snapshot
 from provision.data import driver_packages, driver_routes, drivers
 from provision.data.driver_routes import APT_ROUTES
-from provision.data.kernels import known_failure
+from provision.data.kernels import known_failure, verdict
 from provision.driver.archive import Prebuilt
 from provision.host import apt_asked, driver_hold, driver_repository, driver_seen, view
 from provision.host.driver_foreign import foreign
@@ -23,7 +23,8 @@ WHERE = "machine.driver"
 @dataclass(frozen=True)
 class Install:
     """The driver to put in place for the ``kernels`` that lack it; ``archives`` (route prebuilt) are one for each of
-    them; ``signed``: the kernel takes no module without a signature."""
+    them; ``signed``: the kernel takes no module without a signature; ``trial``: those of the kernels of which nobody
+    reported whether the driver compiles there."""
 
     route: str
     version: str
@@ -31,6 +32,7 @@ class Install:
     kernels: tuple[str, ...]
     archives: tuple[Prebuilt, ...] = ()
     signed: bool = False
+    trial: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -137,12 +139,16 @@ def _item(case: _Case, missing: tuple[str, ...]) -> Item:
     archives: tuple[Prebuilt, ...] = ()
     if driver.route == "prebuilt":
         archives = tuple(Prebuilt(driver.version, driver.flavour, kernel) for kernel in missing)
+    compiled = driver.route in ("debian", "nvidia")
+    trial = tuple(k for k in missing if compiled and verdict(driver.version, k).answer == "unknown")
+    first = f", compiled on trial first for {', '.join(trial)}" if trial else ""
     return Item(
         Step.DRIVER,
         "driver.install",
         case.machine.host_name,
         case.pin,
-        f"install driver {driver.version} ({driver.flavour}, route {driver.route}) for kernel {', '.join(missing)}",
+        f"install driver {driver.version} ({driver.flavour}, route {driver.route}) for kernel "
+        f"{', '.join(missing)}{first}",
         Install(
             driver.route,
             driver.version,
@@ -150,6 +156,7 @@ def _item(case: _Case, missing: tuple[str, ...]) -> Item:
             missing,
             archives,
             driver_seen.must_be_signed(case.snapshot),
+            trial,
         ),
     )
 

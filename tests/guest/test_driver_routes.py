@@ -12,6 +12,7 @@ from provision.acts.voice import Voice
 from provision.host import boot
 from provision.host.driver import driver_plan, requests
 from provision.plan import Item, Plan
+from provision.run.errors import ActFailed
 from provision.spec import Driver, Machine
 from tests.doubles.apt import archive, catalogue
 from tests.doubles.apt.archive import Key
@@ -34,9 +35,18 @@ def vendor(tmp_path_factory: pytest.TempPathFactory, key: Key) -> Iterator[Serve
     folder = tmp_path_factory.mktemp("vendor")
     served = Served(folder)
     here = folder / "debian12/x86_64"
-    archive.write(here, "NVIDIA", "", catalogue.nvidia(VERSION, NEWER, "620.10.01"), key, "NVIDIA CUDA")
+    debs = catalogue.nvidia(VERSION, NEWER, "620.10.01", fails_on=catalogue.BROKEN)
+    archive.write(here, "NVIDIA", "", debs, key, "NVIDIA CUDA")
     deb = catalogue.keyring(f"{served.address}/debian12/x86_64", key.public).build(here)
     deb.rename(here / "cuda-keyring_1.1-1_all.deb")
+    for name, other in (("forged", Key.make(folder.parent / f"{folder.name}-forger")), ("unsigned", None)):
+        # The right keyring, over lists that somebody else signed, or nobody.
+        place = folder / name / "debian12/x86_64"
+        archive.write(place, "NVIDIA", "", catalogue.nvidia(VERSION), other, "NVIDIA CUDA")
+        deb = catalogue.keyring(f"{served.address}/{name}/debian12/x86_64", key.public).build(place)
+        deb.rename(place / "cuda-keyring_1.1-1_all.deb")
+        if other:
+            other.stop()
     yield served
     served.stop()
 
@@ -89,6 +99,10 @@ def at(item: Item, vendor: Served, key: Key, **other: str) -> Item:
     return dataclasses.replace(item, payload=payload)
 
 
+def undone(host: Contained) -> str:
+    return host.must("KPRO_RUN=x sh /var/lib/kpro/undo.sh")
+
+
 def test_a_pin_of_nvidias_repository_is_planned_installed_in_sync_and_taken_back_whole(
     host: Contained, vendor: Served, key: Key
 ) -> None:
@@ -116,7 +130,100 @@ def test_a_pin_of_nvidias_repository_is_planned_installed_in_sync_and_taken_back
     again = plan(host, machine)
     assert not again.items, again.items
     assert not again.refusals, again.refusals
-    host.must("KPRO_RUN=x sh /var/lib/kpro/undo.sh")
+    undone(host)
     assert host.packages() == packages
     assert host.everything() == before
     assert host.must("apt-mark showhold") == ""
+
+
+@pytest.mark.parametrize(
+    ("folder", "why"),
+    [("forged/", "reading the lists"), ("unsigned/", "reading the lists"), ("nowhere/", "fetching")],
+)
+def test_a_repository_that_is_not_signed_by_nvidia_is_refused_and_gone_again(
+    host: Contained, vendor: Served, key: Key, folder: str, why: str
+) -> None:
+    before, packages, lists = host.everything(), host.packages(), host.must("ls /var/lib/apt/lists")
+    item = plan(host, pinned()).items[0]
+    with pytest.raises(ActFailed, match=why):
+        carry_out(host, at(item, vendor, key, address=f"{vendor.address}/{folder}debian12"))
+    assert host.packages() == packages
+    assert host.everything() == before
+    assert host.must("ls /var/lib/apt/lists") == lists
+    assert "Allow" not in host.must("apt-config dump | grep '^Acquire::Allow.*\"true\"' || :")
+
+
+def test_a_keyring_with_another_key_is_refused_before_it_is_installed(
+    host: Contained, vendor: Served, key: Key
+) -> None:
+    packages = host.packages()
+    item = plan(host, pinned()).items[0]
+    with pytest.raises(ActFailed, match="its key is"):
+        carry_out(host, at(item, vendor, key, fingerprint="EB693B3035CD5710E231E123A4B469963BF863CC"))
+    assert host.packages() == packages
+
+
+def test_a_repository_that_lacks_the_pin_does_not_stay(host: Contained, vendor: Served, key: Key) -> None:
+    before, packages = host.everything(), host.packages()
+    item = plan(host, pinned(version="580.142")).items[0]
+    with pytest.raises(ActFailed, match="no nvidia-kernel-open-dkms.*they have 580.159.04-1"):
+        carry_out(host, at(item, vendor, key))
+    assert (host.packages(), host.everything()) == (packages, before)
+
+
+def test_a_driver_that_does_not_compile_on_trial_is_refused_and_nothing_is_installed(
+    host: Contained, vendor: Served, key: Key
+) -> None:
+    carry_out(host, at(plan(host, pinned()).items[0], vendor, key))
+    before, packages = host.everything(), host.packages()
+    (item,) = plan(host, pinned()).items
+    broken = dataclasses.replace(item.payload, trial=(catalogue.KERNEL, catalogue.BROKEN))
+    host.must(f"mkdir -p /lib/modules/{catalogue.BROKEN}/build")
+    try:
+        with pytest.raises(ActFailed, match="10.*too few arguments") as failed:
+            carry_out(host, dataclasses.replace(item, payload=broken))
+    finally:
+        host.must(f"rm -r /lib/modules/{catalogue.BROKEN}")
+    assert catalogue.BROKEN in str(failed.value)
+    assert "nothing was installed" in str(failed.value)
+    assert (host.packages(), host.everything()) == (packages, before)
+    assert host.sh("ls -d /var/lib/kpro/trial /var/lib/dkms").returncode != 0
+    good = dataclasses.replace(item.payload, trial=(catalogue.KERNEL,))
+    carry_out(host, dataclasses.replace(item, payload=good))
+    assert any("compiled on trial" in said for said in host.said)
+    undone(host)
+
+
+def test_a_driver_that_fails_in_the_install_itself_takes_its_packages_back(
+    host: Contained, vendor: Served, key: Key
+) -> None:
+    carry_out(host, at(plan(host, pinned()).items[0], vendor, key))
+    packages = host.packages()
+    (item,) = plan(host, pinned()).items
+    host.must(f"mkdir -p /lib/modules/{catalogue.BROKEN}/build")
+    try:
+        with pytest.raises(ActFailed, match="does not compile.*too few arguments"):
+            carry_out(host, item)
+    finally:
+        host.must(f"rm -r /lib/modules/{catalogue.BROKEN}")
+    assert host.packages() == packages
+    assert host.must("dpkg --audit") == ""
+    undone(host)
+
+
+def test_a_new_pin_changes_what_kpro_holds_and_a_package_let_go_is_held_again(
+    host: Contained, vendor: Served, key: Key
+) -> None:
+    carry_out(host, at(plan(host, pinned()).items[0], vendor, key))
+    carry_out(host, plan(host, pinned()).items[0])
+    host.must("apt-mark unhold libcuda1")
+    (item,) = plan(host, pinned()).items
+    assert (item.kind, item.payload.names) == ("driver.hold", ("libcuda1",))
+    carry_out(host, item)
+    newer = pinned(version=NEWER)
+    (item,) = plan(host, newer).items
+    carry_out(host, item, "20261130T040000Z-bbbbbb")
+    there = host.packages()
+    assert there["libcuda1"] == there["nvidia-kernel-open-dkms"] == f"{NEWER}-1"
+    assert not plan(host, newer).items
+    undone(host)

@@ -100,14 +100,21 @@ class Key:
 
 
 def write(
-    folder: Path, origin: str, suite: str, debs: Iterable[Deb], key: Key | None = None, label: str = ""
+    folder: Path,
+    origin: str,
+    suite: str,
+    debs: Iterable[Deb],
+    key: Key | None = None,
+    label: str = "",
+    *,
+    build: bool = True,
 ) -> None:
-    """A flat archive; without ``key`` it is not signed."""
+    """A flat archive; without ``key`` it is not signed. ``build`` False: the lists alone, to be asked about."""
     folder.mkdir(parents=True, exist_ok=True)
     rows = []
     for deb in debs:
-        path = deb.build(folder)
-        data = path.read_bytes()
+        path = deb.build(folder) if build else folder / f"{deb.name}.deb"
+        data = path.read_bytes() if build else b"nothing"
         rows.append(
             f"{deb.control.rstrip()}\nFilename: ./{path.name}\nSize: {len(data)}\n"
             f"SHA256: {hashlib.sha256(data).hexdigest()}\n"

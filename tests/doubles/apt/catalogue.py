@@ -9,6 +9,8 @@ from tests.doubles.apt.dkms import DKMS, KMOD, dkms_package, module
 OLD, NEW = "535.261.03-1", "535.309.01-1"
 KERNEL, NEXT = "6.1.0-50-amd64", "6.1.0-53-amd64"
 PVE = "6.17.4-2-pve"
+BROKEN = "6.99.0-broken"
+"""A kernel that NVIDIA's drivers of this catalogue do not compile on, where a test says so."""
 
 
 def headers(kernel: str, version: str = "6.1.176-1") -> Deb:
