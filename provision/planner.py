@@ -10,6 +10,7 @@ from provision.adopt import plan as adopted
 from provision.driver.archive import Prebuilt
 from provision.guest import userspace
 from provision.guest.decide import container_plan
+from provision.guest.proxmox import plan as proxmox
 from provision.host import driver, nodes, reboot, swap, users, view
 from provision.host.decide import host_plan, pending
 from provision.plan import Item, Plan, Refusal, Step, join
@@ -43,8 +44,13 @@ def requests(machine: Machine) -> list[str]:
     """What the snapshot of the metal has to look at, for all areas."""
     wanted = view.requests(machine)
     if machine.managed:
-        wanted += [*driver.requests(machine), *reboot.requests(machine), *nodes.requests(machine), *users.REQUESTS]
-    wanted += userspace.host_requests(machine)
+        wanted += [
+            *driver.requests(machine),
+            *reboot.requests(machine),
+            *nodes.requests(machine),
+            *users.REQUESTS,
+        ]
+    wanted += [*userspace.host_requests(machine), *proxmox.requests(machine)]
     return list(dict.fromkeys(wanted))
 
 
