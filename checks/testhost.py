@@ -1,7 +1,7 @@
 """The mark of a throw-away test host, the only place where a replayed verdict opens a gate.
 
 ``/etc/kpro/test-host`` is written by the builder of an image or container, never by a deploy: root's, mode
-0444, one line ``kpro-test-host <uuid>``. (In an unprivileged container the machine's root shows as nobody.) On a virtual machine the SMBIOS product must say the same, so that
+0444, one line ``kpro-test-host <uuid>``. On a virtual machine the SMBIOS product must say the same, so that
 a file copied to a real machine marks nothing. In a container the parent's builder vouches.
 """
 

@@ -186,11 +186,9 @@ def _containers(snapshot: Snapshot) -> dict[str, list[Ids]]:
     found: dict[str, list[Ids]] = {}
     for line in output.splitlines():
         words = line.split()
-        if len(words) == 1:
+        if len(words) < 2:
             continue
         if len(words) != 5 or not (words[3].isdigit() and words[4].isdigit()):
-            raise CouldNotLook(
-                f"container {words[0] if words else '?'} has an id map that is none: {line.strip()!r}"
-            )
+            raise CouldNotLook(f"container {words[0]} has an id map that is none: {line.strip()!r}")
         found.setdefault(words[0], []).append(Ids(int(words[3]), int(words[4])))
     return found

@@ -1,4 +1,4 @@
-"""Step 6 on Proxmox VE: a container is made, completed, started or left alone, and nothing of its owner's is changed."""
+"""Step 6 on Proxmox VE: a container is made, completed, started or left alone; its owner's lines stay."""
 
 from __future__ import annotations
 
