@@ -24,6 +24,7 @@ __all__ = [
     "STATE",
     "Change",
     "before_binding",
+    "before_conf",
     "before_container",
     "before_file",
     "before_files",
@@ -85,6 +86,15 @@ def _name(run: str, what: str) -> str:
 def before_container(host: Host, run: str, id: str, folder: str) -> None:
     """Notes that a container is about to be made. Raises ActFailed."""
     _note(host, [Change("container", run, id=id, folder=folder)])
+
+
+def before_conf(host: Host, run: str, id: str, path: str, digests: Sequence[str]) -> None:
+    """Keeps the configuration file of a Proxmox container as it is before the run's first change to it. ``digests`` are
+    the sha256 that it may have from now on by what kpro does; more can be noted later. Raises ActFailed."""
+    script = _KEEP_FILE.format(state=STATE)
+    script += f"keep {shlex.quote(path)} {_name(run, path)}\n"
+    _run(host, script, f"{path} could not be kept before the change")
+    _note(host, [Change("conf", run, path, original=_name(run, path), id=id, names=tuple(digests))])
 
 
 def before_file(host: Host, run: str, path: str, data: bytes, *, boot: bool = False) -> None:
