@@ -11,6 +11,7 @@ from provision.guest import userspace
 from provision.guest.decide import container_plan
 from provision.host import driver, nodes, reboot, view
 from provision.host.decide import host_plan, pending
+from provision.host.driver_checks import judge as driver_checks
 from provision.plan import Item, Plan, Refusal, join
 from provision.spec import Guest, Machine
 from provision.stack import decide as stack
@@ -43,6 +44,7 @@ def requests(machine: Machine) -> list[str]:
     wanted = view.requests(machine)
     if machine.managed:
         wanted += [*driver.requests(machine), *reboot.requests(machine), *nodes.requests(machine)]
+        wanted += driver_checks.requests(machine)
     wanted += userspace.host_requests(machine)
     return list(dict.fromkeys(wanted))
 
