@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from provision.data.driver_packages import upstream
+from provision.data.gpu_arch import NEWER, architecture
 from provision.host import view
 from provision.host.driver_checks.scene import Said, Scene
 from provision.host.driver_checks.seen import FABRIC_PACKAGE
@@ -25,11 +26,17 @@ def switches(scene: Scene) -> tuple[str, ...]:
         for function in view.pci_functions(scene.snapshot)
         if function.pci_class[:6] == "0x0680" and function.device.lower() in NVSWITCHES
     ]
-    _, output = scene.snapshot.command("nvlink-sw-mng")
-    found += [
-        f"NVLink 5 ({line.strip()})" for line in output.splitlines() if line.strip().startswith("/sys/")
-    ]
+    if any(_has_nvlink5(function) for function in view.pci_functions(scene.snapshot)):
+        _, output = scene.snapshot.command("nvlink-sw-mng")
+        marks = [line.strip() for line in output.splitlines() if line.strip().startswith("/sys/")]
+        found += [f"NVLink 5 ({mark})" for mark in marks]
     return tuple(found)
+
+
+def _has_nvlink5(function: view.PciFunction) -> bool:
+    """B200 and its like: Blackwell, and a 3D controller (03.02) where boards for slots are VGA controllers too."""
+    row = architecture(function.device)
+    return function.is_gpu and function.pci_class[:6] == "0x0302" and row.name in ("blackwell", NEWER.name)
 
 
 def package(version: str) -> str:

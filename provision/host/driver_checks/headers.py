@@ -25,11 +25,6 @@ def judge(scene: Scene) -> Said:
             "nothing compiles for a kernel without them, and it would boot without a driver",
             f"apt-get install {names}",
         )
-    elif lacking and not brought:
-        yield (
-            f"the headers of kernel {', '.join(lacking)} are not installed: its module can not be compiled again "
-            f"(apt-get install {' '.join(map(package, lacking))})"
-        )
     absent = () if brought else missing_metapackages(scene.packages, scene.running)
     for kernels, headers in absent:
         text = f"{kernels} brings new kernels, and {headers} is not installed"
