@@ -193,7 +193,7 @@ def _gates(session: Session, host: Host, machine: Machine) -> list[tuple[str, tu
     if services or host.name == machine.host_name:
         return [(desired.name, desired.gate) for desired in services]
     guest: Guest = host.data.guest
-    return [(guest.name, gate_command(guest, None))] if guest.gpus else []
+    return [(guest.name, gate_command(guest, None))] if guest.gpus and guest.managed else []
 
 
 def _was_restarted(session: Session, host: Host, machine: Machine) -> bool:

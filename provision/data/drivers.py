@@ -76,6 +76,7 @@ class Driver:
 DRIVERS = (
     Driver("535.261.03", "Debian bookworm, nvidia-driver 535.261.03-1"),
     Driver("535.274.02", "Debian trixie, nvidia-tesla-535-driver"),
+    Driver("535.309.01", "Debian bookworm-security, nvidia-kernel-dkms 535.309.01-0+deb12u1"),
     Driver("550.54.14", "CUDA 12.4 release notes, driver table"),
     Driver("550.78", "public report of /proc/driver/nvidia/version"),
     Driver("550.163.01", "Debian trixie, nvidia-driver 550.163.01-2"),

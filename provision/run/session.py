@@ -13,10 +13,11 @@ from gevent.lock import RLock
 from pyinfra.api.host import Host
 from pyinfra.api.state import BaseStateCallback, State
 
-from checks.snapshot import CouldNotLook
+from checks.snapshot import CouldNotLook, Snapshot
 from provision.host import view
 from provision.host.observe import observe
 from provision.host.reboot import FOLLOWS_A_BOOT
+from provision.host.swap import STOP
 from provision.plan import PHASES, Item, Plan
 from provision.planner import Observed, Wanted, guest_requests, plan_machine, requests, restrict
 from provision.run import host_journal, lock
@@ -61,6 +62,8 @@ class Session:
         self._wanted: dict[str, Wanted] = {}
         self._shown: dict[str, frozenset[str]] = {}
         self._rebooted: set[str] = set()
+        self._exchanged: set[str] = set()
+        self._asleep: dict[str, Snapshot | None] = {}
         # A machine and its guests are worked on by several greenlets at once; one of them looks, the others wait.
         self._one_at_a_time: dict[str, RLock] = defaultdict(RLock)
         state.add_callback_handler(_Operations(self))  # type: ignore[no-untyped-call]
@@ -131,9 +134,19 @@ class Session:
             guests[guest.name] = (
                 observe(self.host(name), guest_requests(machine, guest, wanted.services[guest.name]))
                 if running
-                else None
+                # Its files are as they were when this run stopped it.
+                else self._asleep.get(name)
             )
         return Observed(host, guests)
+
+    def exchanging(self, machine: Machine) -> bool:
+        """Did this run stop guests of the machine for another driver, which was not taken back yet?"""
+        return machine.name not in self._exchanged and any(
+            item.kind == STOP and item.host == machine.host_name for item in self.changed
+        )
+
+    def exchange_ended(self, machine: Machine) -> None:
+        self._exchanged.add(machine.name)
 
     def new_epoch(self, machine: Machine) -> None:
         """Something changed on the machine: what was seen is no longer trusted."""
@@ -217,6 +230,13 @@ class Session:
     def begin(self, machine: Machine, item: Item) -> None:
         """Right before an act: the lock still holds, and the journals know what is about to happen."""
         self.check_lock(machine)
+        if item.kind == STOP:
+            inside = self.observed(machine).guests
+            self._asleep |= {
+                machine.guest_host_name(guest): inside.get(guest.name)
+                for guest in machine.guests
+                if guest.name == item.subject
+            }
         self.new_epoch(machine)
         self._note(machine, "begin", item)
 
