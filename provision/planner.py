@@ -12,12 +12,8 @@ from provision.guest import userspace
 from provision.guest.decide import container_plan
 from provision.host import driver, nodes, reboot, swap, users, view
 from provision.host.decide import host_plan, pending
-<<<<<<< HEAD
 from provision.host.driver_checks import judge as driver_checks
-from provision.plan import Item, Plan, Refusal, join
-=======
 from provision.plan import Item, Plan, Refusal, Step, join
->>>>>>> main
 from provision.spec import Guest, Machine
 from provision.stack import decide as stack
 from provision.stack.decide import Shipped, cutover, stack_plan
@@ -48,17 +44,13 @@ def requests(machine: Machine) -> list[str]:
     """What the snapshot of the metal has to look at, for all areas."""
     wanted = view.requests(machine)
     if machine.managed:
-<<<<<<< HEAD
-        wanted += [*driver.requests(machine), *reboot.requests(machine), *nodes.requests(machine)]
-        wanted += driver_checks.requests(machine)
-=======
         wanted += [
             *driver.requests(machine),
             *reboot.requests(machine),
             *nodes.requests(machine),
             *users.REQUESTS,
+            *driver_checks.requests(machine),
         ]
->>>>>>> main
     wanted += userspace.host_requests(machine)
     return list(dict.fromkeys(wanted))
 

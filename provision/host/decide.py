@@ -34,13 +34,9 @@ def host_plan(machine: Machine, snapshot: Snapshot, held: Sequence[Prebuilt] = (
     plans = [Plan(machine.name, (), tuple(refusals), tuple(notes))]
     if machine.managed:
         reasons: tuple[Reason, ...] = ()
-<<<<<<< HEAD
+        exchange = False
         driver = driver_plan(machine, snapshot, held)
         plans.append(driver)
-=======
-        exchange = False
-        plans.append(driver_plan(machine, snapshot, held))
->>>>>>> main
         try:
             released, reasons = metal_plan(machine, snapshot)
             exchange = swapped(released.items) is not None
@@ -48,12 +44,8 @@ def host_plan(machine: Machine, snapshot: Snapshot, held: Sequence[Prebuilt] = (
         except CouldNotLook as error:
             if _unseen(machine, error) not in refusals:
                 plans.append(Plan(machine.name, (), (_unseen(machine, error),)))
-<<<<<<< HEAD
         plans.append(checks_plan(machine, snapshot, driver, bool(reasons)))
-        plans += [nodes_plan(machine, snapshot), reboot_plan(machine, snapshot, reasons)]
-=======
         plans += [nodes_plan(machine, snapshot, anew=exchange), reboot_plan(machine, snapshot, reasons)]
->>>>>>> main
     return join(machine.name, plans)
 
 
