@@ -52,23 +52,19 @@ def _there(scene: Scene, kernel: str) -> bool:
 
 
 def missing_metapackages(packages: Iterable[str], running: str) -> tuple[tuple[str, str], ...]:
-    """Installed packages that bring each next kernel, with the one that should bring its headers and is not there."""
+    """Installed packages that bring each next kernel, with the one that should bring its headers and is not there. On a
+    Proxmox VE of which no such package is known, that of its default kernel is expected."""
     there = set(packages)
-    found = []
-    for name in sorted(there):
-        wanted = headers_of(name)
-        if wanted and not there.intersection(wanted):
-            found.append((name, wanted[0]))
-    if (
-        not found
-        and running.endswith("-pve")
-        and "proxmox-default-kernel" in there | {"proxmox-default-kernel"}
-    ):
-        default = (PROXMOX_HEADERS, "pve-headers")
-        series = {f"{kind}-headers-{'.'.join(running.split('.')[:2])}" for kind in ("proxmox", "pve")}
-        if not there.intersection((*default, *series)):
-            found.append(("Proxmox VE", PROXMOX_HEADERS))
-    return tuple(found)
+    metas = {name: headers_of(name) for name in sorted(there) if headers_of(name)}
+    if not metas and running.endswith("-pve"):
+        series = ".".join(running.split(".")[:2])
+        metas["Proxmox VE"] = (
+            PROXMOX_HEADERS,
+            "pve-headers",
+            f"proxmox-headers-{series}",
+            f"pve-headers-{series}",
+        )
+    return tuple((name, wanted[0]) for name, wanted in metas.items() if not there.intersection(wanted))
 
 
 def headers_of(name: str) -> tuple[str, ...]:
