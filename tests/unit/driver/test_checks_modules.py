@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.driver.judged import HEADERS, KERNEL, NEXT, judged, pinned, rows, told, why
+from tests.unit.driver.judged import DRBD, HEADERS, KERNEL, NEXT, judged, pinned, rows, told, why
 from tests.unit.plan.seen import Seen
 
 LOG = f"DKMS make.log for drbd-9.2.11 for kernel {NEXT} (x86_64)\ndrbd_main.c:1:2: error: too few arguments\n"
