@@ -27,6 +27,7 @@ __all__ = [
     "before_container",
     "before_file",
     "before_files",
+    "before_hold",
     "before_module",
     "before_packages",
     "before_sleep",
@@ -174,6 +175,15 @@ def before_packages(host: Host, run: str, names: Sequence[str]) -> None:
     absent = _run(host, script, "installed packages could not be listed").split()
     if absent:
         _note(host, [Change("packages", run, id="packages", names=tuple(absent))])
+
+
+def before_hold(host: Host, run: str, names: Sequence[str]) -> None:
+    """Notes which of these packages are not held now: those are what an undo lets go. Raises ActFailed."""
+    script = f"apt-mark showhold {shlex.join(names)}"
+    held = _run(host, script, "the packages on hold could not be listed").split()
+    loose = tuple(name for name in names if name not in held)
+    if loose:
+        _note(host, [Change("hold", run, id="packages", names=loose)])
 
 
 def changes_on(host: Host) -> tuple[Change, ...]:
