@@ -13,6 +13,7 @@ from provision.guest.decide import container_plan
 from provision.guest.proxmox import plan as proxmox
 from provision.host import driver, nodes, reboot, swap, users, view
 from provision.host.decide import host_plan, pending
+from provision.host.driver_checks import judge as driver_checks
 from provision.plan import Item, Plan, Refusal, Step, join
 from provision.spec import Guest, Machine
 from provision.stack import decide as stack
@@ -49,6 +50,7 @@ def requests(machine: Machine) -> list[str]:
             *reboot.requests(machine),
             *nodes.requests(machine),
             *users.REQUESTS,
+            *driver_checks.requests(machine),
         ]
     wanted += [*userspace.host_requests(machine), *proxmox.requests(machine)]
     return list(dict.fromkeys(wanted))

@@ -9,6 +9,7 @@ from checks.snapshot import CouldNotLook, Snapshot
 from provision.driver.archive import Prebuilt
 from provision.host import view
 from provision.host.driver import driver_plan
+from provision.host.driver_checks.judge import checks_plan
 from provision.host.moves import Reason
 from provision.host.nodes import nodes_plan
 from provision.host.reboot import reboot_plan
@@ -34,7 +35,8 @@ def host_plan(machine: Machine, snapshot: Snapshot, held: Sequence[Prebuilt] = (
     if machine.managed:
         reasons: tuple[Reason, ...] = ()
         exchange = False
-        plans.append(driver_plan(machine, snapshot, held))
+        driver = driver_plan(machine, snapshot, held)
+        plans.append(driver)
         try:
             released, reasons = metal_plan(machine, snapshot)
             exchange = swapped(released.items) is not None
@@ -42,6 +44,7 @@ def host_plan(machine: Machine, snapshot: Snapshot, held: Sequence[Prebuilt] = (
         except CouldNotLook as error:
             if _unseen(machine, error) not in refusals:
                 plans.append(Plan(machine.name, (), (_unseen(machine, error),)))
+        plans.append(checks_plan(machine, snapshot, driver, bool(reasons)))
         plans += [nodes_plan(machine, snapshot, anew=exchange), reboot_plan(machine, snapshot, reasons)]
     return join(machine.name, plans)
 
