@@ -15,6 +15,7 @@ from provision.host.decide import host_plan, pending
 from provision.plan import Item, Plan, Refusal, Step, join
 from provision.spec import Guest, Machine
 from provision.stack import decide as stack
+from provision.stack import models
 from provision.stack.decide import Shipped, cutover, stack_plan
 from provision.stack.desired import DesiredService
 
@@ -43,8 +44,13 @@ def requests(machine: Machine) -> list[str]:
     """What the snapshot of the metal has to look at, for all areas."""
     wanted = view.requests(machine)
     if machine.managed:
-        wanted += [*driver.requests(machine), *reboot.requests(machine), *nodes.requests(machine), *users.REQUESTS]
-    wanted += userspace.host_requests(machine)
+        wanted += [
+            *driver.requests(machine),
+            *reboot.requests(machine),
+            *nodes.requests(machine),
+            *users.REQUESTS,
+        ]
+    wanted += [*userspace.host_requests(machine), *models.host_requests(machine)]
     return list(dict.fromkeys(wanted))
 
 
