@@ -24,6 +24,8 @@ def stop(host: Host, wanted: Asleep, say: Voice) -> None:
     quoted = shlex.quote(wanted.id)
     led = shell.run(host, _LED.format(id=quoted, linker=LINKER), f"looking into container {wanted.id}")
     keeping.before_sleep(host, say.run, wanted.id, wanted.folder, led.strip(), wanted.units)
-    say(f"container {wanted.id}: stopping{', ' + ', '.join(wanted.units) + ' with it' if wanted.units else ''}")
+    say(
+        f"container {wanted.id}: stopping{', ' + ', '.join(wanted.units) + ' with it' if wanted.units else ''}"
+    )
     stopping = _STOP.format(id=quoted, seconds=STOP_SECONDS)
     shell.run(host, stopping, f"stopping container {wanted.id}", timeout=2 * STOP_SECONDS)

@@ -26,7 +26,8 @@ MODPROBE_SECONDS = 180
 
 def load(host: Host, wanted: Load, say: Voice) -> None:
     """Loads the pinned driver and binds each named GPU. Raises ActFailed with what the kernel said."""
-    keeping.before_binding(host, say.run, wanted.gpus)
+    # What the driver that goes has bound comes back with it.
+    keeping.before_binding(host, say.run, wanted.gpus, besides="nvidia" if wanted.instead else None)
     keeping.before_module(host, say.run, (wanted.version, wanted.flavour))
     say(f"loading the NVIDIA modules {wanted.version}")
     try:

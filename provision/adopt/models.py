@@ -39,11 +39,10 @@ def cache_of(process: Process) -> str:
 
 
 def requests(process: Process, model: str) -> list[str]:
-    """What tells which files a process was started with."""
-    folder = _folder(process, model)
-    if folder is None:
-        return [f"file:{_cached(process, model)}/refs/main"]
-    return folder_requests(folder)
+    """What tells which files a process was started with. ``org/name`` may be a folder too, and engines look there
+    first."""
+    wanted = folder_requests(_folder(process, model))
+    return [*wanted, f"file:{_cached(process, model)}/refs/main"] if _is_repository(model) else wanted
 
 
 def folder_requests(folder: str) -> list[str]:
@@ -63,19 +62,18 @@ def _cached(process: Process, model: str) -> str:
     return f"{cache_of(process)}/models--{model.replace('/', '--')}"
 
 
-def _folder(process: Process, model: str) -> str | None:
-    """None for the name of a repository."""
-    if model.startswith("/"):
-        return model.rstrip("/")
-    if re.fullmatch(r"[\w.-]+/[\w.-]+", model):
-        return None
-    return str(PurePosixPath(process.cwd) / model)
+def _folder(process: Process, model: str) -> str:
+    return model.rstrip("/") if model.startswith("/") else str(PurePosixPath(process.cwd) / model)
+
+
+def _is_repository(model: str) -> bool:
+    return re.fullmatch(r"[\w-][\w.-]*/[\w.-]+", model) is not None
 
 
 def identity(process: Process, model: str, snapshot: Snapshot) -> Identity:
     """Raises CouldNotLook when the files are not there, or the commit of a repository is not recorded."""
     folder = _folder(process, model)
-    if folder is None:
+    if _is_repository(model) and not snapshot.command(f"model-{folder}")[1].startswith("/"):
         place = _cached(process, model)
         commit = (snapshot.text(f"{place}/refs/main") or "").strip()
         if not re.fullmatch(r"[0-9a-f]{40}", commit):

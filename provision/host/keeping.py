@@ -28,8 +28,8 @@ __all__ = [
     "before_file",
     "before_files",
     "before_module",
-    "before_sleep",
     "before_packages",
+    "before_sleep",
     "before_tree",
     "before_unit",
     "changes_on",
@@ -123,15 +123,18 @@ def before_tree(host: Host, run: str, what: str, files: Mapping[str, str], then:
     _note(host, [Change("tree", run, id=what, original=name, then=tuple(then))])
 
 
-def before_binding(host: Host, run: str, bdfs: Iterable[Bdf]) -> None:
-    """Notes which driver and override PCI functions have now. Raises ActFailed."""
+def before_binding(host: Host, run: str, bdfs: Iterable[Bdf], *, besides: str | None = None) -> None:
+    """Notes which driver and override PCI functions have now, but for those on the driver ``besides``. Raises
+    ActFailed."""
     script = render("pci.sh") + _BINDINGS.format(bdfs=" ".join(map(str, bdfs)))
     changes = []
     for line in _run(host, script, "the drivers of PCI functions could not be read").splitlines():
         bdf, drivers = line.split(" ", 1)
         before, override = drivers.split("|")
-        changes.append(Change("binding", run, id=bdf, before=before, override=override))
-    _note(host, changes)
+        if before != besides:
+            changes.append(Change("binding", run, id=bdf, before=before, override=override))
+    if changes:
+        _note(host, changes)
 
 
 def before_module(host: Host, run: str, wanted: tuple[str, str]) -> None:

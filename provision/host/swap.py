@@ -52,7 +52,11 @@ def stops_plan(machine: Machine, snapshot: Snapshot, items: Sequence[Item]) -> P
 def _stop(machine: Machine, guest: Guest, snapshot: Snapshot, old: tuple[str, str]) -> Item:
     assert machine.driver is not None
     units = tuple(service.unit for service in guest.services)
-    down = f"{', '.join(units)} {'is' if len(units) == 1 else 'are'} down" if units else "nothing of kpro's serves in it"
+    down = (
+        f"{', '.join(units)} {'is' if len(units) == 1 else 'are'} down"
+        if units
+        else "nothing of kpro's serves in it"
+    )
     text = (
         f"stop container {guest.id}: {down} while driver {old[0]} ({old[1]}) gives way to {machine.driver.version} "
         f"({machine.driver.flavour}), until it is started again and its gate is green"

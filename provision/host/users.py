@@ -1,4 +1,4 @@
-"""Who has NVIDIA's device files open, and which of them kpro may stop: guests that it made, NVIDIA's own services. Pure.
+"""Who has NVIDIA's device files open, and whom of them kpro may stop: guests that it made, NVIDIA's services. Pure.
 
 A process is told by its control group (``/proc/PID/cgroup``, cgroups(7)): LXC names the one of a container
 ``lxc.payload.NAME``, Proxmox ``lxc/ID/ns``, systemd that of a service ``system.slice/NAME.service``. Only the first

@@ -213,7 +213,7 @@ def _address(listen: str) -> str:
     return {"localhost": "127.0.0.1"}.get(listen, listen)
 
 
-def _model(running: Process, named: str, second: Snapshot, notes: list[str]) -> tuple[Model, str | None]:
+def _model(running: Process, named: str, second: Snapshot, notes: list[str]) -> tuple[Model, str]:
     identity = models.identity(running, named, second)
     if not identity.recorded:
         notes.append(
@@ -222,7 +222,7 @@ def _model(running: Process, named: str, second: Snapshot, notes: list[str]) -> 
         )
     elif identity.repo.startswith("local/"):
         notes.append(f"{identity.folder} records its commit and not its repository: repo is only a name")
-    return Model(repo=identity.repo, revision=identity.revision), named if named.startswith("/") else None
+    return Model(repo=identity.repo, revision=identity.revision), identity.folder
 
 
 def _profile(kind: str, version: str, started: Started, notes: list[str]) -> tuple[str, tuple[str, ...]]:

@@ -46,7 +46,11 @@ class Function:
 
     @property
     def is_switch(self) -> bool:
-        return self.is_nvidia and self.pci_class == "0680" and (self.device in SWITCHES or "NVSwitch" in (self.name or ""))
+        return (
+            self.is_nvidia
+            and self.pci_class == "0680"
+            and (self.device in SWITCHES or "NVSwitch" in (self.name or ""))
+        )
 
     @property
     def is_bridge(self) -> bool:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 
 from checks.snapshot import CouldNotLook
 from provision.host.release import cmdline, configuration
 from provision.host.release.target import Holder, nothing
 from provision.inspect.functions import Function
 from provision.inspect.look import Look
-from provision.inspect.report import Held
+from provision.inspect.report import Finding, Held
 
 # what is configured there -> any of these in the tree means that it was looked at
 _PLACES = (
@@ -30,7 +31,9 @@ _PLACES = (
 def not_looked_at(look: Look) -> tuple[str, ...]:
     """The kinds of places that a recorded tree says nothing about."""
     return tuple(
-        name for name, paths in _PLACES if not any(_there(look, path) or look.is_absent(path) for path in paths)
+        name
+        for name, paths in _PLACES
+        if not any(_there(look, path) or look.is_absent(path) for path in paths)
     )
 
 
@@ -95,3 +98,21 @@ def of_gpu(all_holders: Sequence[Holder], gpu: Function, parts: Sequence[Functio
         if holder.holds is nothing or any(answer is not False for answer in answers):
             found.append(held(holder, mine))
     return tuple(found)
+
+
+def findings(all_holders: Sequence[Holder]) -> Iterator[Finding]:
+    """What an operator should know of the places beside what they hold."""
+    for holder in all_holders:
+        ids = re.search(r"\bids=(\S+)", holder.text)
+        if ids and holder.holds is not nothing:
+            yield Finding(
+                "holder.ids",
+                "note",
+                f"{holder.path}:{holder.line}",
+                holder.text.strip(),
+                "ids take every function of that kind, whatever its slot: identical cards cannot be told apart by "
+                "them, and a sound function's id is the same on all boards with its chip",
+                "where some of the cards are to stay with virtual machines, bind those by address (a udev rule, "
+                "driverctl)",
+                "kernel, Documentation/driver-api/vfio.rst; drivers/vfio/pci/vfio_pci.c",
+            )

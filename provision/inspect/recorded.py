@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,7 +30,7 @@ def inspect(inventory: str | None, limit: Sequence[str], root: Path, as_json: bo
         ]
     except InventoryRefused as error:
         return failed(error.reasons, EXIT_USAGE, as_json)
-    except (RunError, OSError, ValueError, subprocess.TimeoutExpired) as error:
+    except (RunError, OSError, ValueError) as error:
         return failed([str(error)], EXIT_ERROR, as_json)
     tell(reports, as_json)
     return EXIT_DONE

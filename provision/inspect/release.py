@@ -6,27 +6,22 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from checks.snapshot import CouldNotLook
-from provision.host import boot, view
+from provision.host import boot
 from provision.host.release.reasons import ROWS
 from provision.host.release.reasons import Look as Rows
+from provision.host.vms import VmReference
+from provision.inspect import guests
 from provision.inspect.functions import Function
-from provision.inspect.look import Look
-from provision.inspect.report import Way
+from provision.inspect.report import NONE, Way
+from provision.inspect.seen import Seen
 
 T = TypeVar("T")
 
-_NEEDED = (
-    "command line",
-    "kernel",
-    "modules",
-    "openers",
-    "console",
-    "kernel log",
-)
 
-
-def evidence(look: Look, pinned: tuple[str, str] | None) -> tuple[Rows, tuple[str, ...]]:
+def evidence(seen: Seen, pinned: tuple[str, str] | None) -> tuple[Rows, tuple[str, ...]]:
     """What the rows look at, and what of it is missing."""
+    look = seen.look
+    snapshot, ask = look.snapshot, look.attempt
     missing: list[str] = []
 
     def part(name: str, value: T | None, empty: T) -> T:
@@ -35,26 +30,28 @@ def evidence(look: Look, pinned: tuple[str, str] | None) -> tuple[Rows, tuple[st
             return empty
         return value
 
-    snapshot, ask = look.snapshot, look.attempt
+    loaded = seen.loaded
     rows = Rows(
-        part(_NEEDED[0], ask("running command line", lambda: look.needed("/proc/cmdline")), ""),
-        part(_NEEDED[1], ask("running kernel", lambda: boot.running_kernel(snapshot)), "?"),
+        part("running command line", ask("running command line", lambda: look.needed("/proc/cmdline")), ""),
+        part("running kernel", ask("running kernel", lambda: boot.running_kernel(snapshot)), "?"),
         ask("kernels with modules", lambda: boot.module_trees(snapshot)) or ("?",),
-        part(_NEEDED[2], ask("loaded modules", lambda: boot.modules(snapshot)), {}),
-        part(_NEEDED[3], ask("open device files", lambda: boot.openers(snapshot)), ()),
-        look.attempt("framebuffers", lambda: look.text("/proc/fb")) or "",
-        part(_NEEDED[5], ask("kernel log", lambda: boot.kernel_log(snapshot)), ()),
-        ask("loaded driver", lambda: view.driver(snapshot)),
+        part("loaded modules", dict(seen.modules) if seen.modules is not None else None, {}),
+        part("open device files", seen.openers, ()),
+        look.attempt("framebuffers", lambda: look.text("/proc/fb") or "") or "",
+        part("kernel log", ask("kernel log", lambda: boot.kernel_log(snapshot)), ()),
+        (loaded.version, loaded.flavour) if loaded is not None and loaded.version != NONE else None,
         pinned,
     )
     return rows, tuple(missing)
 
 
-def way(rows: Rows, missing: Sequence[str], gpu: Function, users: Sequence[str]) -> Way:
-    """The answer for one GPU."""
+def way(
+    rows: Rows, missing: Sequence[str], gpu: Function, users: Sequence[str], taking: Sequence[VmReference]
+) -> Way:
+    """The answer for one GPU; ``taking``: the virtual machines whose start would take it."""
     if gpu.driver == "nvidia":
         return Way("nothing")
-    lacking = list(missing)
+    lacking = list(dict.fromkeys(missing))
     if gpu.seen is None:
         lacking.append("sysfs")
     pci = gpu.as_pci()
@@ -68,7 +65,17 @@ def way(rows: Rows, missing: Sequence[str], gpu: Function, users: Sequence[str])
             told = {"row": row.id, "seen": text, "why": row.why, "next": row.next_step, "source": row.source}
             found.append((row.outcome, told))
     reasons = tuple(told for _, told in found)
-    if any(outcome == "refuse" for outcome, _ in found) or users:
+    defined = tuple(
+        {
+            "row": "vm-definition",
+            "seen": f"{one.where}: {one.text.strip()}",
+            "why": guests.meaning(one),
+            "next": guests.next_step(one),
+            "source": "qemu-server, PVE/QemuServer/PCI.pm",
+        }
+        for one in taking
+    )
+    if any(outcome == "refuse" for outcome, _ in found) or users or defined:
         used = tuple(
             {
                 "row": "in-use",
@@ -79,7 +86,7 @@ def way(rows: Rows, missing: Sequence[str], gpu: Function, users: Sequence[str])
             }
             for user in users
         )
-        return Way("refused", (*used, *reasons), tuple(lacking))
+        return Way("refused", (*used, *defined, *reasons), tuple(lacking))
     if found:
         return Way("reboot", reasons, tuple(lacking))
     return Way("unknown" if lacking or gpu.driver is None else "online", (), tuple(lacking))

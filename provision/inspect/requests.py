@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from provision.host import boot, driver_seen, nodes, reboot, view
+from provision.host import boot, driver_seen, nodes, reboot, view, vms
 from provision.inspect import look
 from provision.spec import Machine
 
@@ -25,8 +25,8 @@ FOLDERS = (
 """Whether these are there tells whether what could be in them was looked at."""
 
 _LOG = (
-    r"dmesg 2>&1 | grep -E '^dmesg: |NVRM|[Nn]vidia|vfio|nouveau|AMD-Vi|DMAR|iommu|Key was rejected|module verification' "
-    "| tail -n 1000"
+    "dmesg 2>&1 | grep -E '^dmesg: |NVRM|[Nn]vidia|vfio|nouveau|AMD-Vi|DMAR|iommu|Key was rejected|"
+    "module verification' | tail -n 1000"
 )
 
 _COMMANDS = (
@@ -55,11 +55,8 @@ def requests(machine: Machine | None = None, recorded: bool = False) -> list[str
         "file:/etc/debian_version",
         "glob:/etc/pve/lxc/*.conf",
         "glob:/etc/pve/nodes/*/lxc/*.conf",
-        "glob:/etc/pve/qemu-server/*.conf",
-        "glob:/etc/pve/nodes/*/qemu-server/*.conf",
+        *vms.REQUESTS,
         "file:/etc/pve/mapping/pci.cfg",
-        "file:/etc/pve/ha/resources.cfg",
-        "file:/run/qemu-server/pci-id-reservations",
         "glob:/var/lib/lxc/*/config",
         "names:/proc/driver/nvidia-nvswitch/devices/*",
         *(f"dir:{folder}" for folder in FOLDERS),

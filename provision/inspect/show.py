@@ -70,7 +70,16 @@ def _table(gpus: Sequence[GpuReport]) -> Table:
         table.add_column(name, overflow="fold")
     for gpu in gpus:
         used = "yes" if gpu.used_by else "unknown" if gpu.use_not_looked_at else "no"
-        cells = (gpu.bdf, gpu.model, gpu.architecture, gpu.driver, gpu.group, gpu.minor, used, gpu.release.how)
+        cells = (
+            gpu.bdf,
+            gpu.model,
+            gpu.architecture,
+            gpu.driver,
+            gpu.group,
+            gpu.minor,
+            used,
+            gpu.release.how,
+        )
         table.add_row("  " + escape(cells[0]), *(escape(cell) for cell in cells[1:]))
     return table
 

@@ -15,21 +15,56 @@ from provision.inspect import lspci
 
 FOLDER = "/.kpro/cmd/"
 
-# kind -> how the names of such outputs begin, and a line that only such outputs have
+
+def _lines(*forms: str) -> re.Pattern[str]:
+    return re.compile("|".join(forms), re.MULTILINE)
+
+
 _KINDS: Mapping[str, tuple[str, re.Pattern[str]]] = MappingProxyType(
     {
-        "dkms": (r"dkms-?status", re.compile(r"^[\w.+-]+(?:/|, )[\w.+~:-]+(?:, [\w.+~-]+)*: (?:added|built|installed)\b", re.M)),
-        "dmesg": (r"dmesg|kernel-log|journalctl|kmsg", re.compile(r"\bNVRM: |nvidia-nvlink: |vfio-pci [0-9a-f]{4}:|AMD-Vi: |DMAR(?:-IR)?: |Adding to iommu group", re.M)),
-        "lsmod": (r"lsmod", re.compile(r"^[a-z0-9_]+ +\d+ +\d+(?: +[\w,-]+)?$", re.M)),
-        "proxmox-boot-tool": (r"proxmox-boot-tool|pbt", re.compile(r"System currently booted with|is configured with: |proxmox-boot-uuids does not exist", re.M)),
-        "efibootmgr": (r"efibootmgr", re.compile(r"^Boot(?:Current|Order): ", re.M)),
-        "device-nodes": (r"ls-l|ls-dev|dev-|device-nodes", re.compile(r"^[bc-][rwx-]{9}.* (?:/dev/)?nvidia|^/dev/nvidia\S* [0-9a-f]+ [0-9a-f]+ ", re.M)),
-        "mokutil": (r"mokutil", re.compile(r"^SecureBoot (?:enabled|disabled)", re.M)),
-        "build": (r"make-?log|dkms-(?:build|install|make)|apt|dpkg", re.compile(r"^(?:Error! Bad return status|make(?:\[\d+\])?: \*\*\*|run-parts: .*exited with|dpkg: error|Consult /var/lib/dkms/)", re.M)),
-        "driver-version": (r"nvidia-version|proc-driver", re.compile(r"^NVRM version: ", re.M)),
-        "acs": (r"lspci-v+", re.compile(r"^\s*ACSCtl:", re.M)),
+        "dkms": (
+            "dkms-?status",
+            _lines(r"^[\w.+-]+(?:/|, )[\w.+~:-]+(?:, [\w.+~-]+)*: (?:added|built|installed|broken)\b"),
+        ),
+        "dmesg": (
+            "dmesg|kernel-log|journalctl|kmsg",
+            _lines(
+                r"\bNVRM: (?!version)",
+                "nvidia-nvlink: ",
+                r"vfio-pci [0-9a-f]{4}:\S+: ",
+                "AMD-Vi: ",
+                "DMAR(?:-IR)?: ",
+                "Adding to iommu group",
+            ),
+        ),
+        "lsmod": ("lsmod", _lines(r"^[a-z0-9_]+ +\d+ +\d+(?: +[\w,-]+)?$")),
+        "proxmox-boot-tool": (
+            "proxmox-boot-tool|pbt",
+            _lines(
+                "System currently booted with", "is configured with: ", "proxmox-boot-uuids does not exist"
+            ),
+        ),
+        "efibootmgr": ("efibootmgr", _lines("^Boot(?:Current|Order): ")),
+        "device-nodes": (
+            "ls-l|ls-dev|dev-|device-nodes",
+            _lines(r"^[bc-][rwx-]{9}.* (?:/dev/)?nvidia", r"^/dev/nvidia\S* [0-9a-f]+ [0-9a-f]+ "),
+        ),
+        "mokutil": ("mokutil", _lines("^SecureBoot (?:enabled|disabled)")),
+        "build": (
+            "make-?log|dkms-(?:build|install|make)|apt|dpkg",
+            _lines(
+                "^Error! Bad return status",
+                r"^make(?:\[\d+\])?: \*\*\*",
+                "^run-parts: .*exited with",
+                "^dpkg: error",
+                "^Consult /var/lib/dkms/",
+            ),
+        ),
+        "driver-version": ("nvidia-version|proc-driver", _lines("^NVRM version: ")),
+        "acs": ("lspci-v+", _lines(r"^\s*ACSCtl:")),
     }
-)  # fmt: skip
+)
+"""Kind -> how the names of such outputs begin, and a line that only such outputs have."""
 
 
 @dataclass(frozen=True)

@@ -30,8 +30,7 @@ def executing(state: State) -> bool:
 
 
 def _fails(session: Session, host: Host, machine: Machine, error: RunError) -> FunctionCommand:
-    """One failing command that says why: an exception here would end the run for every machine. Where guests are stopped
-    for another driver nothing is left half-way."""
+    """One failing command that says why: an exception here would end the run for every machine."""
 
     def fail(state: State, host: Host) -> bool:
         session.tell_journal("failed", host=host.name, why=str(error))
@@ -41,8 +40,8 @@ def _fails(session: Session, host: Host, machine: Machine, error: RunError) -> F
                 session.pending[host.data.machine.name] = error
             for line in str(error).splitlines():
                 session.say(f"{host.name}: {line}")
-        if machine.host_name in session.exchanging:
-            take_back(session, machine, Step.DRIVER)
+        if session.exchanging(machine):
+            _back_to_the_old_driver(session, host, machine)
         return False
 
     return FunctionCommand(fail, (), {})
@@ -86,9 +85,11 @@ def carried(session: Session, machine: Machine, item: Item) -> Callable[[State, 
                 session.end(machine, item, str(problem))
             if ticker is not None:
                 ticker.kill()
-            if item.host == machine.host_name or machine.host_name in session.exchanging:
+            if session.exchanging(machine):
+                _back_to_the_old_driver(session, host, machine)
+            elif item.host == machine.host_name:
                 ticker = gevent.spawn(_tick, session, host.name, f"the way back after: {item.text}")
-                take_back(session, machine, Step.DRIVER if machine.host_name in session.exchanging else item.step)
+                take_back(session, machine, item.step)
             return False
         finally:
             if ticker is not None:
@@ -97,6 +98,18 @@ def carried(session: Session, machine: Machine, item: Item) -> Callable[[State, 
         return True
 
     return act
+
+
+def _back_to_the_old_driver(session: Session, host: Host, machine: Machine) -> None:
+    """Whatever went wrong until the services answered: guests were stopped for another driver, and must not stay so."""
+    session.exchange_ended(machine)
+    ticker = gevent.spawn(
+        _tick, session, machine.host_name, "the way back to the driver that was loaded before"
+    )
+    try:
+        take_back(session, machine, Step.DRIVER)
+    finally:
+        ticker.kill()
 
 
 def _tick(session: Session, host: str, text: str) -> None:

@@ -62,6 +62,7 @@ class Session:
         self._wanted: dict[str, Wanted] = {}
         self._shown: dict[str, frozenset[str]] = {}
         self._rebooted: set[str] = set()
+        self._exchanged: set[str] = set()
         self._asleep: dict[str, Snapshot | None] = {}
         # A machine and its guests are worked on by several greenlets at once; one of them looks, the others wait.
         self._one_at_a_time: dict[str, RLock] = defaultdict(RLock)
@@ -138,10 +139,14 @@ class Session:
             )
         return Observed(host, guests)
 
-    @property
-    def exchanging(self) -> set[str]:
-        """The machines on which this run stopped guests for another driver."""
-        return {item.host for item in self.changed if item.kind == STOP}
+    def exchanging(self, machine: Machine) -> bool:
+        """Did this run stop guests of the machine for another driver, which was not taken back yet?"""
+        return machine.name not in self._exchanged and any(
+            item.kind == STOP and item.host == machine.host_name for item in self.changed
+        )
+
+    def exchange_ended(self, machine: Machine) -> None:
+        self._exchanged.add(machine.name)
 
     def new_epoch(self, machine: Machine) -> None:
         """Something changed on the machine: what was seen is no longer trusted."""

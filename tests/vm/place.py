@@ -33,7 +33,7 @@ machine = Machine(
     reboot={reboot!r},
     gpus=[Gpu(bdf=bdf, model="RTX A6000") for bdf in {gpus!r}],
     gpu_count={gpu_count},
-    driver=Driver(version={driver!r}, flavour="open", route={route!r}),
+    driver=Driver(version={driver!r}, flavour={flavour!r}, route={route!r}),
     guests=[
         Guest(
             name="llm",
@@ -71,6 +71,7 @@ class Metal(Operator):
         gpus: tuple[str, ...] = ("01:00.0", "02:00.0"),
         gpu_count: int = 2,
         driver: str = demo.DRIVER,
+        flavour: str = "open",
         route: str = "prebuilt",
         reboot: str = "allowed",
         flags: tuple[str, ...] = (),
@@ -89,6 +90,7 @@ class Metal(Operator):
                 gpus=list(gpus),
                 gpu_count=gpu_count,
                 driver=driver,
+                flavour=flavour,
                 route=route,
                 container=OWN if unprivileged else CONTAINER,
                 unprivileged=unprivileged,

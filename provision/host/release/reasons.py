@@ -20,7 +20,7 @@ from provision.host.view import PciFunction
 @dataclass(frozen=True)
 class Look:
     """What the rows look at. ``driver`` and ``pinned``: version and flavour of the loaded module, of the inventory;
-    ``groups`` the control groups of those who have NVIDIA's device files open, ``ours`` the containers that kpro made."""
+    ``groups`` are the control groups of those who have its device files open, ``ours`` the containers that kpro made."""
 
     running_cmdline: str
     running_kernel: str

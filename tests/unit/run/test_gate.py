@@ -55,6 +55,7 @@ class Stage:
         self.plan = Plan("box")
         self.restart = Item(Step.SERVICE, "container.restart", "box", "llm", "restart container 100")
         self.session = SimpleNamespace(
+            exchanging=lambda machine: False,
             usage=None,
             phases=("install", "configure", "activate"),
             changed=[],
@@ -74,7 +75,7 @@ class Stage:
             name="@guest/box/llm",
             data=SimpleNamespace(
                 machine=SimpleNamespace(name="box", host_name="box"),
-                guest=SimpleNamespace(name="llm", gpus=("42:00.0",)),
+                guest=SimpleNamespace(name="llm", managed=True, gpus=("42:00.0",)),
             ),
             noop=self.quiet.append,
         )
