@@ -17,6 +17,7 @@ from provision.host.driver_checks import judge as driver_checks
 from provision.plan import Item, Plan, Refusal, Step, join
 from provision.spec import Guest, Machine
 from provision.stack import decide as stack
+from provision.stack import models
 from provision.stack.decide import Shipped, cutover, stack_plan
 from provision.stack.desired import DesiredService
 
@@ -52,7 +53,11 @@ def requests(machine: Machine) -> list[str]:
             *users.REQUESTS,
             *driver_checks.requests(machine),
         ]
-    wanted += [*userspace.host_requests(machine), *proxmox.requests(machine)]
+    wanted += [
+        *userspace.host_requests(machine),
+        *proxmox.requests(machine),
+        *models.host_requests(machine),
+    ]
     return list(dict.fromkeys(wanted))
 
 

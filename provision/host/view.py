@@ -115,7 +115,7 @@ def requests(machine: Machine) -> list[str]:
                 f"cmd:pct-status-{guest.id}:pct status {guest.id}",
                 f"file:/etc/pve/lxc/{guest.id}.conf",
             ]
-        wanted += [*locality.requests(guest), *reach.requests(guest)]
+        wanted += [*locality.requests(guest), *reach.requests(machine, guest)]
         for mount in guest.mounts:
             wanted.append(f"stat:{mount.source}")
     return wanted

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 from checks.snapshot import Section, Snapshot
 from provision.guest.root_recipe import root_file
 from provision.host import boot, driver_seen, nodes, reboot, view
 from provision.host.driver_checks import seen as driver_checks
 from provision.spec import Machine
+from provision.stack.desired import MANIFEST
 
 A6000, AUDIO = "0x2230", "0x1aef"
 ARCHIVES = [f"nvidia-{version}-open-6.1.0-50-amd64.tar.zst" for version in ("535.261.03", "580.159.04")]
@@ -64,6 +67,12 @@ class Seen:
         return self.gpu(
             bdf, driver, group, **{"device": AUDIO, "pci_class": "0x040300", "bar1": "0x0 0x0 0x0", **more}
         )
+
+    def model(self, directory: str, manifest: str | None) -> Seen:
+        """The model files of this manifest lie there, whole; or nothing does."""
+        self.put("file", f"{directory}/{MANIFEST}", manifest)
+        sizes = "".join(f"{entry['size']} {path}\n" for path, entry in json.loads(manifest or "{}").items())
+        return self.cmd(f"sizes-{directory}", sizes, 0 if manifest else 1)
 
     def no_root_yet(self) -> Seen:
         """No container's root was built on the machine."""
