@@ -116,6 +116,7 @@ def service() -> None:
     _carry_out(Step.SERVICE, "service.cutover", "put into service")
     if _wanted(Step.SERVICE):
         operations.prove(name="10 service: generates")
+        operations.exchange_over(name="10 service: what was stopped for another driver is back")
 
 
 __all__ = [
