@@ -56,9 +56,11 @@ def release() -> None:
 
 def driver() -> None:
     """3. The pinned driver is installed, loaded, and bound to each GPU."""
+    _carry_out(Step.DRIVER, "kernel.hold", "stay with the kernel that has a driver")
     _carry_out(Step.DRIVER, "driver.repository", "add its archive")
     _carry_out(Step.DRIVER, "driver.install", "install")
     _carry_out(Step.DRIVER, "driver.hold", "hold its packages")
+    _carry_out(Step.DRIVER, "kernel.release", "the boot loader chooses the kernel again")
     _carry_out(Step.DRIVER, "guests.stop", "stop the guests that use another one")
     _carry_out(Step.DRIVER, "driver.load", "load and bind")
 
@@ -116,6 +118,7 @@ def service() -> None:
     _carry_out(Step.SERVICE, "service.cutover", "put into service")
     if _wanted(Step.SERVICE):
         operations.prove(name="10 service: generates")
+        operations.exchange_over(name="10 service: what was stopped for another driver is back")
 
 
 __all__ = [

@@ -15,6 +15,7 @@ from pyinfra.api.host import Host
 from pyinfra.api.operation import operation
 from pyinfra.api.state import State
 
+from provision.acts import guests as guest_acts
 from provision.acts import service as service_acts
 from provision.acts import stack as stack_acts
 from provision.plan import Step
@@ -266,6 +267,27 @@ def prove() -> Commands:
             )
             session.say(f"{host.name}: {desired.name} answered at {desired.url}: {answer.get('text', '')!r}")
         host.noop("every service generates")
+        yield from ()
+
+    yield from guarded(body)
+
+
+@operation()
+def exchange_over() -> Commands:
+    """Last of all: guests that were stopped for another driver serve again, so that nothing is to be taken back."""
+
+    def body(session: Session, host: Host, machine: Machine) -> Commands:
+        waits = session.exchanging(machine) or session.exchange.earlier(machine)
+        if not executing(session.state) or host.name != machine.host_name or not waits:
+            host.noop("no exchange of the driver is under way")
+            return
+        names = {machine.guest_host_name(guest) for guest in machine.guests}
+        failed = sorted(names & {failed.name for failed in session.state.failed_hosts})
+        if failed:
+            raise ActFailed(f"{', '.join(failed)} did not come back into service with the other driver")
+        session.exchange.over(machine)
+        guest_acts.over(host)
+        host.noop("every guest is back")
         yield from ()
 
     yield from guarded(body)

@@ -13,7 +13,7 @@ from gevent.lock import RLock
 from pyinfra.api.host import Host
 from pyinfra.api.state import BaseStateCallback, State
 
-from checks.snapshot import CouldNotLook, Snapshot
+from checks.snapshot import CouldNotLook
 from provision.host import view
 from provision.host.observe import observe
 from provision.host.reboot import FOLLOWS_A_BOOT
@@ -22,6 +22,7 @@ from provision.plan import PHASES, Item, Plan
 from provision.planner import Observed, Wanted, guest_requests, plan_machine, requests, restrict
 from provision.run import host_journal, lock
 from provision.run.errors import EXIT_DONE, EXIT_ERROR, HostChanged, RebootPending, RunError
+from provision.run.exchange import Exchange
 from provision.run.journal import Journal, new_run_id
 from provision.run.wanted import wanted_for
 from provision.spec import Machine
@@ -62,8 +63,7 @@ class Session:
         self._wanted: dict[str, Wanted] = {}
         self._shown: dict[str, frozenset[str]] = {}
         self._rebooted: set[str] = set()
-        self._exchanged: set[str] = set()
-        self._asleep: dict[str, Snapshot | None] = {}
+        self.exchange = Exchange()
         # A machine and its guests are worked on by several greenlets at once; one of them looks, the others wait.
         self._one_at_a_time: dict[str, RLock] = defaultdict(RLock)
         state.add_callback_handler(_Operations(self))  # type: ignore[no-untyped-call]
@@ -121,6 +121,7 @@ class Session:
 
     def _observe(self, machine: Machine) -> Observed:
         host = observe(self.host(machine.host_name), requests(machine))
+        self.exchange.saw(machine, host)
         wanted, scope = self.wanted(machine), self.hosts_in_limit(machine)
         guests = {}
         for guest in machine.guests:
@@ -135,18 +136,13 @@ class Session:
                 observe(self.host(name), guest_requests(machine, guest, wanted.services[guest.name]))
                 if running
                 # Its files are as they were when this run stopped it.
-                else self._asleep.get(name)
+                else self.exchange.inside(name)
             )
         return Observed(host, guests)
 
     def exchanging(self, machine: Machine) -> bool:
-        """Did this run stop guests of the machine for another driver, which was not taken back yet?"""
-        return machine.name not in self._exchanged and any(
-            item.kind == STOP and item.host == machine.host_name for item in self.changed
-        )
-
-    def exchange_ended(self, machine: Machine) -> None:
-        self._exchanged.add(machine.name)
+        """Is an exchange of the driver under way, which must not be left half-way?"""
+        return self.exchange.under_way(machine, self.changed)
 
     def new_epoch(self, machine: Machine) -> None:
         """Something changed on the machine: what was seen is no longer trusted."""
@@ -231,12 +227,7 @@ class Session:
         """Right before an act: the lock still holds, and the journals know what is about to happen."""
         self.check_lock(machine)
         if item.kind == STOP:
-            inside = self.observed(machine).guests
-            self._asleep |= {
-                machine.guest_host_name(guest): inside.get(guest.name)
-                for guest in machine.guests
-                if guest.name == item.subject
-            }
+            self.exchange.stops(machine, item, self.observed(machine).guests)
         self.new_epoch(machine)
         self._note(machine, "begin", item)
 
