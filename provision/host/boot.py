@@ -10,6 +10,9 @@ from checks.snapshot import CouldNotLook, Snapshot
 REGENERATE = "/var/lib/kpro/regenerate"
 """Present while files of the boot configuration were written and what is made from them was not made anew."""
 
+ASSIGNED = "/var/lib/kpro/assigned.json"
+"""Which GPUs ``provision assign`` handed over to virtual machines (provision.host.assigned)."""
+
 PROXMOX_LOADERS = "/etc/kernel/proxmox-boot-uuids"
 """The boot partitions that proxmox-boot-tool keeps; without it the boot loader is plain GRUB."""
 
@@ -57,6 +60,7 @@ REQUESTS = [
     "file:/sys/module/nvidia/version",
     f"file:{REGENERATE}",
     "file:/var/lib/kpro/manifest.json",
+    f"file:{ASSIGNED}",
     f"cmd:openers:{_OPENERS}",
     f"cmd:kernel-log:{_KERNEL_LOG}",
 ]

@@ -33,6 +33,7 @@ __all__ = [
     "before_unit",
     "changes_on",
     "dump",
+    "note",
     "parse",
     "undo_script",
     "with_change",
@@ -82,7 +83,7 @@ def _name(run: str, what: str) -> str:
 
 def before_container(host: Host, run: str, id: str, folder: str) -> None:
     """Notes that a container is about to be made. Raises ActFailed."""
-    _note(host, [Change("container", run, id=id, folder=folder)])
+    note(host, [Change("container", run, id=id, folder=folder)])
 
 
 def before_file(host: Host, run: str, path: str, data: bytes, *, boot: bool = False) -> None:
@@ -105,7 +106,7 @@ def before_files(host: Host, run: str, files: Mapping[str, bytes], *, boot: bool
                 "file", run, path, change.written, _name(run, path), mode=mode, owner=owner, boot=boot
             )
         changes.append(change)
-    _note(host, changes)
+    note(host, changes)
 
 
 def before_tree(host: Host, run: str, what: str, files: Mapping[str, str], then: Sequence[str] = ()) -> None:
@@ -119,7 +120,7 @@ def before_tree(host: Host, run: str, what: str, files: Mapping[str, str], then:
     listed = "".join(f"{digest}\t{path}\n" for path, digest in files.items())
     script = _KEEP_TREE.format(state=STATE, name=name)
     _run(host, script, f"the files of {what} could not be kept before the change", listed.encode())
-    _note(host, [Change("tree", run, id=what, original=name, then=tuple(then))])
+    note(host, [Change("tree", run, id=what, original=name, then=tuple(then))])
 
 
 def before_binding(host: Host, run: str, bdfs: Iterable[Bdf]) -> None:
@@ -130,14 +131,14 @@ def before_binding(host: Host, run: str, bdfs: Iterable[Bdf]) -> None:
         bdf, drivers = line.split(" ", 1)
         before, override = drivers.split("|")
         changes.append(Change("binding", run, id=bdf, before=before, override=override))
-    _note(host, changes)
+    note(host, changes)
 
 
 def before_module(host: Host, run: str) -> None:
     """Notes that the NVIDIA modules are about to be loaded, when they are not. Raises ActFailed."""
     if _run(host, "[ -e /sys/module/nvidia ] && echo loaded || :", "modules could not be listed"):
         return
-    _note(host, [Change("module", run, id="nvidia")])
+    note(host, [Change("module", run, id="nvidia")])
 
 
 def before_unit(host: Host, run: str, unit: str) -> None:
@@ -149,7 +150,7 @@ def before_unit(host: Host, run: str, unit: str) -> None:
     words = _run(host, f'{script}echo "${{e:-absent}} ${{a:-inactive}}"', f"{unit} could not be looked at")
     enabled, active = words.split()[0], words.split()[-1]
     before = f"{'enabled' if enabled == 'enabled' else 'disabled'} {'active' if active == 'active' else 'inactive'}"
-    _note(host, [Change("unit", run, id=unit, before=before)])
+    note(host, [Change("unit", run, id=unit, before=before)])
 
 
 def before_packages(host: Host, run: str, names: Sequence[str]) -> None:
@@ -162,7 +163,7 @@ def before_packages(host: Host, run: str, names: Sequence[str]) -> None:
     script += '[ "$s" = installed ] || printf "%s\\n" "$p"; done'
     absent = _run(host, script, "installed packages could not be listed").split()
     if absent:
-        _note(host, [Change("packages", run, id="packages", names=tuple(absent))])
+        note(host, [Change("packages", run, id="packages", names=tuple(absent))])
 
 
 def changes_on(host: Host) -> tuple[Change, ...]:
@@ -182,7 +183,8 @@ def write_undo(host: Host, changes: Sequence[Change]) -> None:
     _put(host, "undo.sh", undo_script(changes), "700")
 
 
-def _note(host: Host, new: Sequence[Change]) -> None:
+def note(host: Host, new: Sequence[Change]) -> None:
+    """Lists changes that are about to be made, in ``undo.sh`` and in the manifest. Raises ActFailed."""
     changes = with_changes(changes_on(host), new)
     # The script first: an undo.sh that knows of a change that was not made finds it undone already.
     write_undo(host, changes)
