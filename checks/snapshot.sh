@@ -2,7 +2,7 @@
 #
 # usage: sh snapshot.sh REQUEST...     with ROOT="" for a live machine or ROOT=<recorded tree>
 # Requests: file:PATH  glob:PATTERN  with:REGEX:PATTERN (files that hold it)  names:PATTERN (of what is there)
-#           sha:PATH  stat:PATH  link:PATH  dir:PATH  tool:NAME  cmd:NAME:COMMAND  pci:
+#           sha:PATH  stat:PATH  link:PATH  dir:PATH  tool:NAME  cmd:NAME:COMMAND  pci:  vms:
 # Prints sections and at last "E count". A section is one of
 #   T kind path             there; its text follows, one line after a "|" for each of its lines
 #   S kind path base64      there; bytes that are no plain text
@@ -116,8 +116,14 @@ glob() { # every file, and the word "link" for one that is a symbolic link
 }
 
 with() { # a fork for all of them: nothing is sent of files that do not matter
+  places=
+  for place in "$ROOT"$2; do
+    [ ! -f "$place" ] || places=1
+    break
+  done
+  found=
   # shellcheck disable=SC2086
-  found=$(grep -slE -- "$1" "$ROOT"$2)
+  [ -z "$places" ] || found=$(grep -slE -- "$1" "$ROOT"$2)
   set -f
   kept=$IFS
   IFS=$newline
@@ -270,6 +276,53 @@ of_function() {
   text pci "$1" "${seen}vfio_dev=$line"
 }
 
+vms() { # definitions of virtual machines that name PCI devices, and what shows that one of them is at work
+  if [ -d "$ROOT/etc/pve" ]; then proxmox; else absent vms /etc/pve; fi
+  with '<hostdev|hostdev.>' '/etc/libvirt/qemu/*.xml'
+  names '/etc/libvirt/qemu/autostart/*'
+  names '/run/libvirt/qemu/*.pid'
+}
+
+proxmox() {
+  nodes=
+  for place in "$ROOT"/etc/pve/nodes/*; do [ ! -d "$place" ] || nodes="$nodes${place##*/}$newline"; done
+  text vms /etc/pve "${nodes%"$newline"}"
+  link /etc/pve/local
+  for place in /proc/sys/kernel/hostname /etc/hostname /etc/pve/mapping/pci.cfg /etc/pve/ha/resources.cfg; do
+    file "$place"
+  done
+  with '^hostpci|vfio-pci' '/etc/pve/nodes/*/qemu-server/*.conf'
+  machines=$found
+  [ -n "$nodes" ] || { with '^hostpci|vfio-pci' '/etc/pve/qemu-server/*.conf'; machines=$found; }
+  node=$(readlink "$ROOT/etc/pve/local") || { value "$ROOT/proc/sys/kernel/hostname"; node=${line%%.*}; }
+  node=${node##*/}
+  [ -d "$ROOT/etc/pve/nodes/$node" ] || node=
+  for place in $machines; do
+    vmid=${place##*/} vmid=${vmid%.conf}
+    case $vmid in '' | *[!0-9]*) continue ;; esac
+    of_this_node "$place" || continue
+    cmd "qm-status-$vmid" "qm status $vmid"
+    file "/run/qemu-server/$vmid.pid"
+    value "$ROOT/run/qemu-server/$vmid.pid"
+    process "$line"
+  done
+  reserved=/run/qemu-server/pci-id-reservations
+  file "$reserved"
+  [ -r "$ROOT$reserved" ] || return 0
+  cmd date 'date +%s'
+  while read -r _ _ line; do case $line in pid:*) process "${line#pid:}" ;; esac; done <"$ROOT$reserved"
+}
+
+of_this_node() { # PATH; when the node cannot be told, each may be it
+  case $1 in "$ROOT/etc/pve/qemu-server/"*) return ;; esac
+  target=${1#"$ROOT/etc/pve/nodes/"}
+  [ -z "$node" ] || [ "$node" = "${target%%/*}" ]
+}
+
+process() { # PID: is it there?
+  case $1 in '' | *[!0-9]*) ;; *) file "/proc/$1/cmdline" ;; esac
+}
+
 for request in "$@"; do
   kind=${request%%:*}
   what=${request#*:}
@@ -285,6 +338,7 @@ for request in "$@"; do
     tool) tool "$what" ;;
     cmd) cmd "${what%%:*}" "${what#*:}" ;;
     pci) pci ;;
+    vms) vms ;;
     *) printf 'unknown request %s\n' "$kind" >&2; exit 2 ;;
   esac
 done

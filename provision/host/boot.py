@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from checks.snapshot import CouldNotLook, Snapshot
+from provision.host import vms
 
 REGENERATE = "/var/lib/kpro/regenerate"
 """Present while files of the boot configuration were written and what is made from them was not made anew."""
@@ -63,6 +64,7 @@ REQUESTS = [
     f"file:{ASSIGNED}",
     f"cmd:openers:{_OPENERS}",
     f"cmd:kernel-log:{_KERNEL_LOG}",
+    *vms.REQUESTS,
 ]
 
 

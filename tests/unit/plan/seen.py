@@ -86,6 +86,9 @@ class Seen:
         self.put("link", nodes.LINK, None).cmd("device-nodes", "").tools("zstd", "dkms", "update-grub")
         for path in driver_seen.RUN_MARKS:
             self.put("stat", path, None)
+        self.put("vms", "/etc/pve", None)
+        for path in ("/etc/libvirt/qemu/autostart/*", "/run/libvirt/qemu/*.pid"):
+            self.put("names", path, "")
         return self.cmd("openers", "\n").cmd("kernel-log", "\n").driver(None, kernel)
 
     def driver(self, version: str | None, kernel: str = "6.1.0-50-amd64") -> Seen:

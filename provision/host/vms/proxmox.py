@@ -1,0 +1,145 @@
+"""Proxmox: which virtual machines name PCI functions, resolved, and what is known of their life. Pure.
+
+At its start qemu-server itself binds every function that is no bridge of the named functions' IOMMU groups to vfio-pci,
+and never gives them back (PVE/QemuServer/PCI.pm, PVE/SysFSTools.pm): a definition alone is a holder.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from checks.snapshot import CouldNotLook, Snapshot
+from provision.host.vms import grammar, life
+from provision.host.vms.address import PciAddress, addresses
+from provision.host.vms.grammar import CURRENT, PENDING, Setting
+from provision.host.vms.mapping import Mapped, mappings
+from provision.host.vms.model import Section, VmReference
+
+PVE = "/etc/pve"
+MAPPING = f"{PVE}/mapping/pci.cfg"
+_CONF = re.compile(rf"{PVE}/(?:nodes/(?P<node>[^/]+)/)?qemu-server/(?P<vmid>\d+)\.conf")
+_HOSTPCI = re.compile(r"hostpci\d+")
+_ARGS = re.compile(r"\bvfio-pci\S*?,(?:\S*,)?host=([0-9A-Fa-f:.]+)")
+
+
+def references(snapshot: Snapshot) -> tuple[VmReference, ...]:
+    """What Proxmox's virtual machines name. Raises CouldNotLook when the cluster file system is not mounted."""
+    nodes = snapshot.data("vms", PVE)
+    if nodes is None:
+        return ()
+    if not nodes.strip() and not any(map(_CONF.fullmatch, snapshot.paths("file"))):
+        raise CouldNotLook(f"{PVE} is there and has no node in it: is pve-cluster.service running?")
+    node = local_node(snapshot)
+    known = mappings(_text(snapshot, MAPPING))
+    kept = life.ha_states(_text(snapshot, life.RESOURCES))
+    found: list[tuple[int, VmReference]] = []
+    seen: set[tuple[str, str]] = set()
+    for path in sorted(snapshot.paths("file")):
+        match = _CONF.fullmatch(path)
+        if match is None:
+            continue
+        owner = match["node"] or node or ""
+        if (owner, match["vmid"]) in seen:
+            continue
+        seen.add((owner, match["vmid"]))
+        local = node is None or owner == node
+        for reference in _of(snapshot, path, owner, match["vmid"], local, known, kept):
+            found.append((int(match["vmid"]), reference))
+    return tuple(reference for _, reference in sorted(found, key=lambda pair: (not pair[1].local, pair[0])))
+
+
+def local_node(snapshot: Snapshot) -> str | None:
+    """The node's own name: what /etc/pve/local leads to, else the host name without its domain, else the only node.
+    None when none of them tells: then every node may be this machine."""
+    names = (snapshot.data("vms", PVE) or b"").decode(errors="surrogateescape").split()
+    link = snapshot.data("link", f"{PVE}/local") if ("link", f"{PVE}/local") in snapshot.sections else None
+    if link is not None and link.strip():
+        return link.decode(errors="surrogateescape").strip().rsplit("/", 1)[-1]
+    for path in ("/proc/sys/kernel/hostname", "/etc/hostname"):
+        name = _text(snapshot, path).strip().split(".")[0]
+        if name and (name in names or not names):
+            return name
+    return names[0] if len(names) == 1 else None
+
+
+def _text(snapshot: Snapshot, path: str) -> str:
+    """A file that may be absent. Raises CouldNotLook when it is there and cannot be read."""
+    if ("file", path) not in snapshot.sections:
+        return ""
+    return (snapshot.file(path) or b"").decode(errors="surrogateescape")
+
+
+def _of(
+    snapshot: Snapshot,
+    path: str,
+    node: str,
+    vmid: str,
+    local: bool,
+    known: Mapping[str, tuple[Mapped, ...]],
+    kept: Mapping[str, str],
+) -> Iterator[VmReference]:
+    found = grammar.settings(_text(snapshot, path))
+
+    def said(key: str, section: str = CURRENT) -> str | None:
+        setting = found.get((section, key))
+        return setting.value if setting else None
+
+    gone = grammar.deleted(said("delete", PENDING) or "")
+    template = grammar.is_true(said("template"))
+    for setting in found.values():
+        if not _HOSTPCI.fullmatch(setting.key) and setting.key != "args":
+            continue
+        named, mapping, unresolved = _named(setting, node, known)
+        if not named and unresolved is None:
+            continue
+        yield VmReference(
+            kind="qemu-server",
+            vmid=vmid,
+            name=said("name") or "",
+            node=node,
+            local=local,
+            key=setting.key,
+            where=f"{path}:{setting.line}",
+            text=f"{setting.key}: {setting.value}",
+            section=_section(setting, template),
+            snapshot=setting.section if setting.section not in (CURRENT, PENDING) else None,
+            addresses=named,
+            mapping=mapping,
+            unresolved=unresolved,
+            onboot=any(grammar.is_true(said("onboot", section)) for section in (CURRENT, PENDING)),
+            ha=kept.get(vmid),
+            status=life.status(snapshot, vmid) if local else "unknown",
+            leaving=setting.section == CURRENT and setting.key in gone,
+            hookscript=said("hookscript"),
+        )
+
+
+def _section(setting: Setting, template: bool) -> Section:
+    if template:
+        return "template"
+    return {CURRENT: "current", PENDING: "pending"}.get(setting.section, "snapshot")  # type: ignore[return-value]
+
+
+def _named(
+    setting: Setting, node: str, known: Mapping[str, tuple[Mapped, ...]]
+) -> tuple[tuple[PciAddress, ...], str | None, str | None]:
+    """The addresses, the mapping, and why they cannot be told."""
+    if setting.key == "args":
+        return tuple(PciAddress.parse(one) for one in _ARGS.findall(setting.value)), None, None
+    said = dict(grammar.pairs(setting.value, "host"))
+    mapping = said.get("mapping")
+    if mapping is not None:
+        if mapping not in known:
+            return (), mapping, f"there is no mapping {mapping} in {MAPPING}"
+        rows = [row for row in known[mapping] if row.node == node]
+        wrong = [f"{MAPPING}:{row.line}: {row.wrong}" for row in rows if row.wrong]
+        if not rows:
+            wrong = [f"the mapping {mapping} has no device on node {node}"]
+        named = tuple(address for row in rows for address in row.addresses)
+        return named, mapping, "; ".join(wrong) or None
+    try:
+        named = addresses(said.get("host", ""))
+    except ValueError as error:
+        return (), None, str(error)
+    return named, None, None if named else "it names no device"
