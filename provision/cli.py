@@ -9,12 +9,15 @@ from types import ModuleType
 
 import click
 
+from provision.assign.command import assign
+
 EXAMPLES = """
 \b
 Examples:
   provision plan kpro5                     what would be done to the machines of inventories/kpro5.py
   provision apply kpro5                    shows the plan, asks, does it
   provision apply kpro5 --limit llm        only the guest llm
+  provision assign kpro5 61:00.0 vm        hand a GPU over to virtual machines; lxc takes it back
   provision rollback kpro5                 the machines as they were before kpro
   provision runs                           what was run from here, and how it ended
   provision demo                           the whole chain against a throw-away virtual host on this machine
@@ -131,6 +134,9 @@ def runs(run: str | None, as_json: bool) -> None:
     from provision.run import history
 
     sys.exit(history.show(run, as_json))
+
+
+main.add_command(assign)
 
 
 @main.command()

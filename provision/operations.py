@@ -180,10 +180,12 @@ def gate(restarted: bool = False) -> Commands:
 
 
 def _services(session: Session, host: Host, machine: Machine) -> tuple[DesiredService, ...]:
-    """The services of a guest; the metal itself has none."""
+    """The services of a guest; the metal itself has none, nor has a guest whose GPU virtual machines have."""
     if host.name == machine.host_name:
         return ()
     guest: Guest = host.data.guest
+    if session.rests(machine, guest):
+        return ()
     return tuple(session.wanted(machine).services[guest.name])
 
 
@@ -193,7 +195,9 @@ def _gates(session: Session, host: Host, machine: Machine) -> list[tuple[str, tu
     if services or host.name == machine.host_name:
         return [(desired.name, desired.gate) for desired in services]
     guest: Guest = host.data.guest
-    return [(guest.name, gate_command(guest, None))] if guest.gpus else []
+    return (
+        [(guest.name, gate_command(guest, None))] if guest.gpus and not session.rests(machine, guest) else []
+    )
 
 
 def _was_restarted(session: Session, host: Host, machine: Machine) -> bool:

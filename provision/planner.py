@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from checks.bdf import Bdf
 from checks.snapshot import Snapshot
+from provision.assign.decide import decide as decide_assigned
+from provision.assign.decide import requests as assign_requests
+from provision.assign.handover import Handover
 from provision.driver.archive import Prebuilt
 from provision.guest import userspace
 from provision.guest.decide import container_plan
@@ -38,11 +42,12 @@ class Wanted:
     prebuilt: Sequence[Prebuilt] = ()
 
 
-def requests(machine: Machine) -> list[str]:
+def requests(machine: Machine, handover: Handover | None = None) -> list[str]:
     """What the snapshot of the metal has to look at, for all areas."""
     wanted = view.requests(machine)
     if machine.managed:
         wanted += [*driver.requests(machine), *reboot.requests(machine), *nodes.requests(machine)]
+        wanted += assign_requests(machine, handover)
     wanted += userspace.host_requests(machine)
     return list(dict.fromkeys(wanted))
 
@@ -52,29 +57,50 @@ def guest_requests(machine: Machine, guest: Guest, services: Sequence[DesiredSer
     return list(dict.fromkeys([*stack.requests(services), *userspace.guest_requests(machine, guest)]))
 
 
-def plan_machine(machine: Machine, wanted: Wanted, observed: Observed) -> Plan:
-    """The whole chain for one machine."""
-    metal_plan = host_plan(machine, observed.host, wanted.prebuilt)
+def plan_machine(
+    machine: Machine, wanted: Wanted, observed: Observed, handover: Handover | None = None
+) -> Plan:
+    """The whole chain for one machine. GPUs that virtual machines have, by the machine's own record or with
+    ``handover``, are none of its GPUs, and the guests that lack one rest."""
+    given = decide_assigned(machine, observed.host, handover)
+    machine, host = given.machine, given.snapshot
+    metal_plan = host_plan(machine, host, wanted.prebuilt, given.reasons)
     metal = pending(metal_plan)
-    parts = [metal_plan, userspace.host_userspace_plan(machine, observed.host)]
+    parts = [given.plan, metal_plan, given.last, userspace.host_userspace_plan(machine, host)]
     for guest in machine.guests:
-        if guest.name not in observed.guests:
+        if guest.name not in observed.guests or guest.name in given.resting:
             continue
         inside = observed.guests[guest.name]
-        parts.append(container_plan(machine, guest, observed.host, metal))
-        parts.append(userspace.guest_userspace_plan(machine, guest, observed.host, inside))
+        before = moves_nodes(machine, guest, host, metal)
+        parts.append(container_plan(machine, guest, host, before))
+        parts.append(userspace.guest_userspace_plan(machine, guest, host, inside))
         parts.append(
             stack_plan(
                 machine,
                 guest,
                 wanted.services[guest.name],
-                observed.host,
+                host,
                 inside,
                 wanted.pyz,
                 wanted.uv,
             )
         )
     return join(machine.name, parts)
+
+
+def moves_nodes(
+    machine: Machine, guest: Guest, snapshot: Snapshot, metal: Sequence[Item]
+) -> tuple[Item, ...]:
+    """The items of the metal after which the device nodes of this guest may be others. What is written for the next
+    boot moves none; and while the pinned driver stays loaded, neither does another GPU that comes to it or goes."""
+    found = tuple(item for item in metal if item.kind not in _NEXT_BOOT)
+    stays = {item.kind for item in found} <= _OTHERS and view.is_pinned(machine, snapshot)
+    minors = view.minors(snapshot)
+    return () if stays and all(Bdf.parse(bdf) in minors for bdf in guest.gpus) else found
+
+
+_NEXT_BOOT = frozenset({"release.files", "release.regenerate", "nodes.unit"})
+_OTHERS = frozenset({"release.online", "driver.load", "nodes.make"})
 
 
 def restrict(plan: Plan, phases: Sequence[str], hosts: Sequence[str]) -> Plan:

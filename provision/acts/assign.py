@@ -36,10 +36,11 @@ _STOP_PCT = """
 _ACTIVE = "for unit in {units}; do systemctl is-active -q $unit.service && echo $unit.service; done; :"
 
 _SET_KEY = """
-[ "$(qm status {id})" = "status: stopped" ] || {{ echo "VM {id} is not stopped: $(qm status {id}); nothing was changed" >&2; exit 1; }}
+fail() {{ echo "$*; nothing was changed" >&2; exit 1; }}
+[ "$(qm status {id})" = "status: stopped" ] || fail "VM {id} is not stopped: $(qm status {id})"
 is=$(qm config {id} --current 1) || exit 1
 is=$(printf '%s\\n' "$is" | sed -n 's/^{key}: //p')
-[ "$is" = {before} ] || {{ echo "{key} of VM {id} changed under us: it is '$is' now; nothing was changed" >&2; exit 1; }}
+[ "$is" = {before} ] || fail "{key} of VM {id} changed under us: it is '$is' now"
 qm set {id} {option}
 """
 
@@ -74,7 +75,8 @@ def rest(host: Host, wanted: Rest | ProxmoxRest, say: Voice) -> None:
 def _rest_proxmox(host: Host, wanted: ProxmoxRest, say: Voice) -> None:
     changes = [Change("running", say.run, id=wanted.id, folder="pct")] if wanted.running else []
     changes += [
-        Change("key", say.run, path=key, id=wanted.id, folder="pct", before=value) for key, value in wanted.gone
+        Change("key", say.run, path=key, id=wanted.id, folder="pct", before=value)
+        for key, value in wanted.gone
     ]
     if wanted.onboot is not None:
         changes.append(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from checks.bdf import Bdf
 from checks.snapshot import CouldNotLook, Snapshot
-from provision.assign import give, rest, users, vms
+from provision.assign import give, rest, users, vms, wake
 from provision.assign.handover import Handover
 from provision.host import assigned
 from provision.host.moves import Edits, FileEdit, Reason
@@ -20,23 +20,33 @@ from provision.plan import Item, Plan, Refusal, Step
 from provision.spec import Machine
 from provision.stack.desired import sha256
 
+FIRST = ("assign.record", "assign.unlist", "assign.wake", "assign.rest")
+LAST = ("assign.give", "assign.list")
+"""Before and after the boot configuration: a virtual machine forgets a GPU before that leaves vfio-pci, and learns of
+it when it is there."""
+
 
 @dataclass(frozen=True)
 class Decided:
     """``machine`` and ``snapshot`` are what the other areas decide on: the machine without the GPUs that are with
-    virtual machines, the look at it as it is once the record, and the virtual machines, are as wanted. ``resting``
-    guests have no services. ``reasons`` are why it takes a boot."""
+    virtual machines, the look at it as it is once the record, and the virtual machines, are as wanted. ``plan`` comes
+    before the steps of the metal, ``last`` after step 2. ``resting`` guests have no services. ``reasons`` are why it
+    takes a boot."""
 
     machine: Machine
     snapshot: Snapshot
     plan: Plan
+    last: Plan
     resting: frozenset[str]
     reasons: tuple[Reason, ...] = ()
 
 
-def requests(machine: Machine) -> list[str]:
+def requests(machine: Machine, wanted: Handover | None = None) -> list[str]:
     """What the snapshot has to look at."""
-    return [users.REQUEST] if machine.managed and machine.gpus else []
+    found = [users.REQUEST, f"file:{assigned.PATH}"]
+    if wanted is not None and wanted.vmid is not None:
+        found += vms.requests(wanted.vmid)
+    return found
 
 
 def decide(machine: Machine, snapshot: Snapshot, wanted: Handover | None = None) -> Decided:
@@ -50,7 +60,7 @@ def decide(machine: Machine, snapshot: Snapshot, wanted: Handover | None = None)
             "a GPU that a virtual machine may have is never touched",
             "make it readable for the user that kpro connects as, then run again",
         )
-        return Decided(machine, snapshot, Plan(machine.name, (), (refusal,)), frozenset())
+        return Decided(machine, snapshot, Plan(machine.name, (), (refusal,)), Plan(machine.name), frozenset())
 
 
 def _decide(machine: Machine, snapshot: Snapshot, wanted: Handover | None) -> Decided:
@@ -83,10 +93,17 @@ def _decide(machine: Machine, snapshot: Snapshot, wanted: Handover | None) -> De
         items += part.items
         refusals += part.refusals
         notes += part.notes
-    order = ("assign.record", "assign.rest", "assign.give", "assign.vm")
-    items.sort(key=lambda item: order.index(item.kind))
-    plan = Plan(machine.name, tuple(items), tuple(refusals), tuple(notes))
-    return Decided(kept, snapshot, plan, frozenset(names), tuple(reasons))
+    items += wake.items(machine, snapshot, now, record)
+    first = tuple(item for kind in FIRST for item in items if item.kind == kind)
+    last = tuple(item for kind in LAST for item in items if item.kind == kind)
+    return Decided(
+        kept,
+        snapshot,
+        Plan(machine.name, first, tuple(refusals), tuple(notes)),
+        Plan(machine.name, last),
+        frozenset(names),
+        tuple(reasons),
+    )
 
 
 def changed(now: Mapping[Bdf, str], wanted: Handover | None) -> dict[Bdf, str]:
@@ -110,9 +127,7 @@ def _record(machine: Machine, snapshot: Snapshot, record: Mapping[Bdf, str], wan
         assigned.PATH, None if before is None else sha256(before), assigned.dump(record), why, "600"
     )
     text = f"record that GPU {why}, in {assigned.PATH}"
-    return Item(
-        Step.RELEASE, "assign.record", machine.host_name, str(wanted.bdf), text, Edits((edit,))
-    )
+    return Item(Step.RELEASE, "assign.record", machine.host_name, str(wanted.bdf), text, Edits((edit,)))
 
 
 def _notes(machine: Machine, now: Mapping[Bdf, str], record: Mapping[Bdf, str]) -> list[str]:

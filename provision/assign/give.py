@@ -18,12 +18,12 @@ from provision.plan import Item, Refusal, Step
 from provision.spec import Guest, Machine
 
 EITHER_WAY = ("config-ff", "d3cold", "nouveau-console", "xid-154", "unbind-stuck", "kernel-without-modules")
-"""The rows of provision.host.release.reasons that hold for the way to vfio-pci too; the others are about loading NVIDIA's
+"""The rows of provision.host.release.reasons that hold for the way to vfio-pci too; the others are about loading the
 driver."""
 
 NVSWITCH = "0x0680"
-"""Class of NVSwitches: with them GPUs are one fabric, which nvidia-fabricmanager keeps (host.md of NVIDIA's HGX guide:
-"Fabric Manager User Guide", section on partitions)."""
+"""Class of NVSwitches: with them GPUs are one fabric, which nvidia-fabricmanager keeps (NVIDIA, Fabric Manager
+User Guide)."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,8 @@ def _fabric(
     if busy:
         yield Refusal(
             f"GPU {gpu.bdf}",
-            "the machine has NVSwitches, and other GPUs of the fabric are in use: " + "; ".join(map(str, busy)),
+            "the machine has NVSwitches, and other GPUs of the fabric are in use: "
+            + "; ".join(map(str, busy)),
             "nvidia-fabricmanager is stopped for the hand-over, and their work would not live through it",
             "hand it over when the other GPUs are idle",
         )

@@ -12,7 +12,7 @@ from checks.snapshot import CouldNotLook, Snapshot
 from provision.assign.handover import ProxmoxRest, Rest
 from provision.guest.decide import Container, container_plan
 from provision.host import view
-from provision.plan import Item, Plan, Refusal, Step
+from provision.plan import Item, Plan, Step
 from provision.spec import Guest, Machine
 
 START = "lxc.start.auto = 1"
@@ -25,7 +25,9 @@ def plan(
     CouldNotLook for a container in an unknown state."""
     state = view.guest_state(snapshot, guest)
     if state == "absent":
-        return Plan(kept.name, notes=(f"guest {guest.name} is not made while its GPU is with virtual machines",))
+        return Plan(
+            kept.name, notes=(f"guest {guest.name} is not made while its GPU is with virtual machines",)
+        )
     if guest.backend == "pct":
         return _proxmox(inventory, kept, guest, snapshot, record, state)
     return _lxc(kept, guest, snapshot, record, state)
@@ -38,7 +40,9 @@ def _lxc(kept: Machine, guest: Guest, snapshot: Snapshot, record: Mapping[Bdf, s
     serving = next((item.payload for item in normal.items if isinstance(item.payload, Container)), None)
     code, current = snapshot.command(f"lxc-config-{guest.id}")
     if code != 0:
-        raise CouldNotLook(f"the configuration of container {guest.id} cannot be read: {current.strip()[:200]}")
+        raise CouldNotLook(
+            f"the configuration of container {guest.id} cannot be read: {current.strip()[:200]}"
+        )
     # Nothing to do for a container that serves: its configuration is the one that is there.
     config = (serving.config if serving else current).replace(f"\n{START}\n", "\nlxc.start.auto = 0\n")
     if state == "stopped" and current == config:
@@ -67,12 +71,16 @@ def _proxmox(
     given = next(one for one in inventory.guests if one.name == guest.name)
     lost = [Bdf.parse(bdf) for bdf in given.gpus if Bdf.parse(bdf) in record]
     nodes = {f"/dev/nvidia{minors[bdf]}" for bdf in lost if bdf in minors}
-    gone = tuple((key, value) for key, value in keys.items() if re.fullmatch(r"dev\d+", key) and _path(value) in nodes)
+    gone = tuple(
+        (key, value) for key, value in keys.items() if re.fullmatch(r"dev\d+", key) and _path(value) in nodes
+    )
     onboot = keys.get("onboot")
     starts = onboot in ("1", "on", "yes", "true")
     if state == "stopped" and not gone and not starts:
         return Plan(kept.name)
-    return _item(kept, guest, record, ProxmoxRest(guest.id, gone, onboot if starts else None, state == "running"))
+    return _item(
+        kept, guest, record, ProxmoxRest(guest.id, gone, onboot if starts else None, state == "running")
+    )
 
 
 def _path(value: str) -> str:

@@ -1,4 +1,4 @@
-"""Who has a GPU of NVIDIA's driver open: our own containers, services that hold it for nobody, or somebody else. Pure."""
+"""Who has a GPU open: our own containers, services of the machine that hold it for nobody, or somebody else. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from provision.assign.handover import DAEMONS
 from provision.host import view
 from provision.spec import Guest
 
-# The last line of cgroup is that of version 2; with version 1 it is one of the hierarchies, which name the container too.
+# The last line of cgroup is that of version 2; in version 1 it is one of the hierarchies, with the same name in it.
 REQUEST = r"""cmd:gpu-users:
 find /proc/[0-9]*/fd -maxdepth 1 -type l -lname '*/nvidia[0-9]*' -printf '%h %l\n' 2>/dev/null | sort -u |
 while read -r folder target; do
@@ -43,7 +43,9 @@ class User:
         """LXC names the groups of a container's processes lxc.payload.NAME, with -N after a name that was taken;
         Proxmox lxc/ID."""
         name = re.escape(guest.id)
-        form = rf"(^|/)lxc/{name}(/|$)" if guest.backend == "pct" else rf"(^|/)lxc\.payload\.{name}(-\d+)?(/|$)"
+        form = (
+            rf"(^|/)lxc/{name}(/|$)" if guest.backend == "pct" else rf"(^|/)lxc\.payload\.{name}(-\d+)?(/|$)"
+        )
         return re.search(form, self.cgroup) is not None
 
 

@@ -37,7 +37,9 @@ def read(snapshot: Snapshot) -> dict[Bdf, str]:
             raise ValueError(f"it does not say schema {SCHEMA}")
         return {Bdf.parse(bdf): str(entry["run"]) for bdf, entry in document["vm"].items()}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CouldNotLook(f"{PATH} is not readable ({error!r}): it says which GPUs virtual machines have") from error
+        raise CouldNotLook(
+            f"{PATH} is not readable ({error!r}): it says which GPUs virtual machines have"
+        ) from error
 
 
 def dump(assigned: Assigned) -> bytes:

@@ -61,7 +61,6 @@ REQUESTS = [
     "file:/sys/module/nvidia/version",
     f"file:{REGENERATE}",
     "file:/var/lib/kpro/manifest.json",
-    f"file:{ASSIGNED}",
     f"cmd:openers:{_OPENERS}",
     f"cmd:kernel-log:{_KERNEL_LOG}",
     *vms.REQUESTS,

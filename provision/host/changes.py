@@ -26,8 +26,8 @@ class Change:
     - ``unit``: the systemd unit ``id`` was ``before`` (``enabled active``, ``disabled inactive``, …).
     - ``packages``: ``names`` were installed, and had not been.
     - ``running``: the container ``id`` was stopped; ``folder`` is that of its files, or ``pct`` for Proxmox's.
-    - ``key``: the key ``path`` of the guest ``id`` was set to ``written`` with the program ``folder`` (qm, pct), and was
-      ``before``; an empty text is a key that is not there.
+    - ``key``: the key ``path`` of the guest ``id`` was set to ``written`` with the program ``folder`` (qm, pct), and
+      was ``before``; an empty text is a key that is not there.
     """
 
     kind: str
@@ -115,8 +115,8 @@ def undo_script(changes: Sequence[Change]) -> str:
 @dataclass(frozen=True)
 class Line:
     """A change as the script has it: the function to call, for which run, with which words. GPUs leave their drivers
-    first, then the modules go, then their files, and what was stopped for it runs again: ``turn`` 0, 1, 2, 3. ``stop`` is
-    the container to stop before all."""
+    first, then the modules go, then their files, and what was stopped for it runs again: ``turn`` 0, 1, 2, 3. ``stop``
+    is the container to stop before all."""
 
     run: str
     call: str
@@ -171,7 +171,15 @@ def _words(changes: Sequence[Change], at: int) -> list[str]:
         case "running":
             return ["running", change.id, change.folder]
         case "key":
-            return ["key", change.folder, change.id, change.path, change.written, change.before, *(old.run for old in older)]
+            return [
+                "key",
+                change.folder,
+                change.id,
+                change.path,
+                change.written,
+                change.before,
+                *(old.run for old in older),
+            ]
     raise ValueError(f"a change of kind {change.kind!r} is not known to this version")
 
 

@@ -14,7 +14,9 @@ from pyinfra.api.host import Host
 from pyinfra.api.state import BaseStateCallback, State
 
 from checks.snapshot import CouldNotLook
-from provision.host import view
+from provision.assign.decide import changed
+from provision.assign.handover import Handover
+from provision.host import assigned, view
 from provision.host.observe import observe
 from provision.host.reboot import FOLLOWS_A_BOOT
 from provision.plan import PHASES, Item, Plan
@@ -23,7 +25,7 @@ from provision.run import host_journal, lock
 from provision.run.errors import EXIT_DONE, EXIT_ERROR, HostChanged, RebootPending, RunError
 from provision.run.journal import Journal, new_run_id
 from provision.run.wanted import wanted_for
-from provision.spec import Machine
+from provision.spec import Guest, Machine
 
 
 def say_on_stderr(text: str) -> None:
@@ -61,6 +63,7 @@ class Session:
         self._wanted: dict[str, Wanted] = {}
         self._shown: dict[str, frozenset[str]] = {}
         self._rebooted: set[str] = set()
+        self.handovers: dict[str, Handover] = {}
         # A machine and its guests are worked on by several greenlets at once; one of them looks, the others wait.
         self._one_at_a_time: dict[str, RLock] = defaultdict(RLock)
         state.add_callback_handler(_Operations(self))  # type: ignore[no-untyped-call]
@@ -117,7 +120,7 @@ class Session:
             return self._observed[machine.name]
 
     def _observe(self, machine: Machine) -> Observed:
-        host = observe(self.host(machine.host_name), requests(machine))
+        host = observe(self.host(machine.host_name), requests(machine, self.handovers.get(machine.name)))
         wanted, scope = self.wanted(machine), self.hosts_in_limit(machine)
         guests = {}
         for guest in machine.guests:
@@ -141,8 +144,19 @@ class Session:
 
     def plan(self, machine: Machine) -> Plan:
         """The part of the machine's plan that this run was asked for."""
-        plan = plan_machine(machine, self.wanted(machine), self.observed(machine))
+        plan = plan_machine(
+            machine, self.wanted(machine), self.observed(machine), self.handovers.get(machine.name)
+        )
         return restrict(plan, self.phases, self.hosts_in_limit(machine))
+
+    def rests(self, machine: Machine, guest: Guest) -> bool:
+        """Does the guest lack a GPU that virtual machines have? Raises RunError when that cannot be told."""
+        try:
+            now = assigned.read(self.observed(machine).host)
+        except CouldNotLook as error:
+            raise RunError(str(error)) from error
+        record = changed(now, self.handovers.get(machine.name))
+        return guest.name in assigned.resting(machine, record)
 
     def show(self, machine: Machine) -> Plan:
         """The plan. The first one of a machine is remembered as what the operator was shown."""

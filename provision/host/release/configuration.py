@@ -181,6 +181,7 @@ def _bound_before(text: str | None) -> set[Bdf]:
 def _rules_file(bound: set[Bdf]) -> str:
     lines = ["# Written by kpro: GPUs of this machine that stay with virtual machines, by address."]
     lines += [
-        f'ACTION=="add", SUBSYSTEM=="pci", KERNEL=="{bdf}", ATTR{{driver_override}}="vfio-pci"' for bdf in sorted(bound)
+        f'ACTION=="add", SUBSYSTEM=="pci", KERNEL=="{bdf}", ATTR{{driver_override}}="vfio-pci"'
+        for bdf in sorted(bound)
     ]
     return "\n".join(lines) + "\n"

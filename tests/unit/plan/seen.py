@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from checks.snapshot import Section, Snapshot
 from provision.guest.root_recipe import root_file
-from provision.host import boot, driver_seen, nodes, reboot, view
+from provision.host import assigned, boot, driver_seen, nodes, reboot, view
 from provision.spec import Machine
 
 A6000, AUDIO = "0x2230", "0x1aef"
@@ -81,6 +81,7 @@ class Seen:
         self.put("file", "/proc/modules", "ext4 900000 1 - Live 0x0\n")
         self.put("file", "/sys/module/module/parameters/sig_enforce", "N\n")
         self.put("file", "/sys/kernel/security/lockdown", None)
+        self.put("file", assigned.PATH, None).cmd("gpu-users", "")
         for path in (reboot.ARM, *reboot.TAKEN_BACK, nodes.UNIT, nodes.SCRIPT):
             self.put("file", path, None)
         self.put("link", nodes.LINK, None).cmd("device-nodes", "").tools("zstd", "dkms", "update-grub")

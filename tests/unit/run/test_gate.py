@@ -62,6 +62,7 @@ class Stage:
             say=self.said.append,
             problems=self.problems,
             pending={},
+            rests=lambda machine, guest: False,
             journal=SimpleNamespace(
                 write=lambda event, **more: self.journal.append({"event": event, **more})
             ),
