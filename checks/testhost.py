@@ -43,7 +43,7 @@ def marker(root: str = "") -> str | None:
         os.close(handle)
     if not stat.S_ISREG(status.st_mode):
         raise MarkerRefused(f"{path} is no plain file")
-    if status.st_uid != 0 or stat.S_IMODE(status.st_mode) != 0o444:
+    if not _is_roots(status.st_uid, root) or stat.S_IMODE(status.st_mode) != 0o444:
         mode = stat.S_IMODE(status.st_mode)
         raise MarkerRefused(
             f"{path} must be root's with mode 0444, and is of uid {status.st_uid} with mode {mode:04o}"
@@ -53,6 +53,16 @@ def marker(root: str = "") -> str | None:
         raise MarkerRefused(f"{path} must be one line 'kpro-test-host <uuid>'")
     _agree_with_machine(root)
     return found[1].decode()
+
+
+def _is_roots(uid: int, root: str) -> bool:
+    """Root's, or in an unprivileged container, whose maps leave the machine's root out, of the user that the kernel
+    shows for whom it cannot name (user_namespaces(7)): there it is bound in from the machine."""
+    if uid == 0:
+        return True
+    rows = [line.split() for line in (_read(f"{root}/proc/self/uid_map") or "").splitlines()]
+    outside = bool(rows) and all(len(row) == 3 and row[1] != "0" for row in rows)
+    return outside and str(uid) == (_read(f"{root}/proc/sys/kernel/overflowuid") or "65534")
 
 
 def _agree_with_machine(root: str) -> None:

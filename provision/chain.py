@@ -64,6 +64,7 @@ def release() -> None:
 def driver() -> None:
     """3. The pinned driver is installed, loaded, and bound to each GPU."""
     _carry_out(Step.DRIVER, "driver.install", "install")
+    _carry_out(Step.DRIVER, "guests.stop", "stop the guests that use another one")
     _carry_out(Step.DRIVER, "driver.load", "load and bind")
 
 
@@ -84,6 +85,7 @@ def device_nodes() -> None:
 
 def container() -> None:
     """6. The container exists, is configured, runs."""
+    _carry_out(Step.CONTAINER, "container.ids", "ids of its own")
     _carry_out(Step.CONTAINER, "container.create", "create")
     _carry_out(Step.CONTAINER, "container.configure", "configure")
     _carry_out(Step.CONTAINER, "container.start", "start")

@@ -10,15 +10,19 @@ from types import ModuleType
 import click
 
 from provision.assign.command import assign
+from provision.init.command import init
+from provision.inspect.command import inspect
 
 EXAMPLES = """
 \b
 Examples:
+  provision inspect kpro5                  what holds each GPU, who uses it, what fits it
   provision plan kpro5                     what would be done to the machines of inventories/kpro5.py
   provision apply kpro5                    shows the plan, asks, does it
   provision apply kpro5 --limit llm        only the guest llm
   provision assign kpro5 61:00.0 vm        hand a GPU over to virtual machines; lxc takes it back
   provision rollback kpro5                 the machines as they were before kpro
+  provision init root@kpro6                writes the inventory of a host that was set up by hand
   provision runs                           what was run from here, and how it ended
   provision demo                           the whole chain against a throw-away virtual host on this machine
 
@@ -199,3 +203,7 @@ def build_driver(
     from provision.driver import command
 
     sys.exit(command.run(version, kernel, flavour, suite, sign_key, sign_cert, output))
+
+
+main.add_command(init)
+main.add_command(inspect)

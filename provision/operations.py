@@ -18,7 +18,7 @@ from pyinfra.api.state import State
 from provision.acts import service as service_acts
 from provision.acts import stack as stack_acts
 from provision.plan import Step
-from provision.run import back, rebooting
+from provision.run import back, rebooting, resting
 from provision.run.carrying import Commands, carried, executing, guarded
 from provision.run.errors import ActFailed, Refused
 from provision.run.session import Session
@@ -184,7 +184,7 @@ def _services(session: Session, host: Host, machine: Machine) -> tuple[DesiredSe
     if host.name == machine.host_name:
         return ()
     guest: Guest = host.data.guest
-    if session.rests(machine, guest):
+    if resting.rests(session, machine, guest):
         return ()
     return tuple(session.wanted(machine).services[guest.name])
 
@@ -195,9 +195,8 @@ def _gates(session: Session, host: Host, machine: Machine) -> list[tuple[str, tu
     if services or host.name == machine.host_name:
         return [(desired.name, desired.gate) for desired in services]
     guest: Guest = host.data.guest
-    return (
-        [(guest.name, gate_command(guest, None))] if guest.gpus and not session.rests(machine, guest) else []
-    )
+    gated = guest.gpus and guest.managed and not resting.rests(session, machine, guest)
+    return [(guest.name, gate_command(guest, None))] if gated else []
 
 
 def _was_restarted(session: Session, host: Host, machine: Machine) -> bool:

@@ -7,18 +7,19 @@ from dataclasses import dataclass
 
 from checks.bdf import Bdf
 from checks.snapshot import Snapshot
+from provision.adopt import plan as adopted
 from provision.assign.decide import decide as decide_assigned
 from provision.assign.decide import requests as assign_requests
 from provision.assign.handover import Handover
 from provision.driver.archive import Prebuilt
 from provision.guest import userspace
 from provision.guest.decide import container_plan
-from provision.host import driver, nodes, reboot, view
+from provision.host import driver, nodes, reboot, swap, users, view
 from provision.host.decide import host_plan, pending
-from provision.plan import Item, Plan, Refusal, join
+from provision.plan import Item, Plan, Refusal, Step, join
 from provision.spec import Guest, Machine
 from provision.stack import decide as stack
-from provision.stack.decide import Shipped, stack_plan
+from provision.stack.decide import Shipped, cutover, stack_plan
 from provision.stack.desired import DesiredService
 
 
@@ -46,14 +47,21 @@ def requests(machine: Machine, handover: Handover | None = None) -> list[str]:
     """What the snapshot of the metal has to look at, for all areas."""
     wanted = view.requests(machine)
     if machine.managed:
-        wanted += [*driver.requests(machine), *reboot.requests(machine), *nodes.requests(machine)]
-        wanted += assign_requests(machine, handover)
+        wanted += [
+            *driver.requests(machine),
+            *reboot.requests(machine),
+            *nodes.requests(machine),
+            *users.REQUESTS,
+            *assign_requests(machine, handover),
+        ]
     wanted += userspace.host_requests(machine)
     return list(dict.fromkeys(wanted))
 
 
 def guest_requests(machine: Machine, guest: Guest, services: Sequence[DesiredService]) -> list[str]:
     """What the snapshot of a guest has to look at, for all areas."""
+    if not guest.managed:
+        return adopted.requests(guest)
     return list(dict.fromkeys([*stack.requests(services), *userspace.guest_requests(machine, guest)]))
 
 
@@ -71,21 +79,23 @@ def plan_machine(
         if guest.name not in observed.guests or guest.name in given.resting:
             continue
         inside = observed.guests[guest.name]
-        before = moves_nodes(machine, guest, host, metal)
-        parts.append(container_plan(machine, guest, host, before))
+        if not guest.managed:
+            parts.append(adopted.adopted_plan(machine, guest, host, inside))
+            continue
+        parts.append(container_plan(machine, guest, host, moves_nodes(machine, guest, host, metal)))
         parts.append(userspace.guest_userspace_plan(machine, guest, host, inside))
-        parts.append(
-            stack_plan(
-                machine,
-                guest,
-                wanted.services[guest.name],
-                host,
-                inside,
-                wanted.pyz,
-                wanted.uv,
-            )
-        )
+        services = wanted.services[guest.name]
+        parts.append(stack_plan(machine, guest, services, host, inside, wanted.pyz, wanted.uv))
+        if any(item.kind == swap.STOP and item.subject == guest.name for item in metal):
+            parts.append(_again(machine, guest, services, parts[-1]))
     return join(machine.name, parts)
+
+
+def _again(machine: Machine, guest: Guest, services: Sequence[DesiredService], stack: Plan) -> Plan:
+    """A service whose container is stopped for another driver has to be seen generating again."""
+    name = machine.guest_host_name(guest)
+    items = [cutover(desired, name) for desired in services]
+    return Plan(machine.name, tuple(item for item in items if item.id not in stack.ids))
 
 
 def moves_nodes(
@@ -107,16 +117,44 @@ def restrict(plan: Plan, phases: Sequence[str], hosts: Sequence[str]) -> Plan:
     """The part of a plan that was asked for. It is refused while something that it rests on is left out: an earlier
     step on the same host, or on the machine of a guest."""
     kept = plan.limited(phases, hosts)
+    refusals = [*kept.refusals, *_left_asleep(plan, kept)]
     missing = [item for item in plan.items if item not in kept.items and _carries(item, kept)]
-    if not missing:
-        return kept
-    refusal = Refusal(
-        f"machine {plan.machine}",
-        f"{len(missing)} change(s) come first: " + "; ".join(item.text for item in missing),
-        "what was asked for rests on them",
-        "leave out --phases and --limit, or name what comes first too",
-    )
-    return Plan(plan.machine, kept.items, (*kept.refusals, refusal), kept.notes)
+    if missing:
+        refusals.append(
+            Refusal(
+                f"machine {plan.machine}",
+                f"{len(missing)} change(s) come first: " + "; ".join(item.text for item in missing),
+                "what was asked for rests on them",
+                "leave out --phases and --limit, or name what comes first too",
+            )
+        )
+    return Plan(plan.machine, kept.items, tuple(refusals), kept.notes)
+
+
+def _left_asleep(plan: Plan, kept: Plan) -> list[Refusal]:
+    """A guest that is stopped for another driver is brought back into service by the same run."""
+    return [
+        Refusal(
+            f"machine {plan.machine}",
+            stop.text,
+            "what was asked for leaves out what brings it back into service",
+            "leave out --phases and --limit",
+        )
+        for stop in kept.items
+        if stop.kind == swap.STOP and not _brings_back(plan, kept, stop)
+    ]
+
+
+def _brings_back(plan: Plan, kept: Plan, stop: Item) -> bool:
+    """Is the guest started again, and is nothing of it left out?"""
+    its = [item for item in plan.items if item.step >= Step.CONTAINER and _is_of(item, stop)]
+    return any(item.kind == "container.start" for item in its) and all(item in kept.items for item in its)
+
+
+def _is_of(item: Item, stop: Item) -> bool:
+    if item.host == stop.host:
+        return item.subject == stop.subject
+    return item.host == f"@guest/{stop.host}/{stop.subject}"
 
 
 def _carries(item: Item, kept: Plan) -> bool:

@@ -7,15 +7,15 @@ resolve) is judged by ``provision.inventory``.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, Literal
 
-from pydantic import Field, StrictBool, StrictInt, field_validator, model_validator
+from pydantic import Field, StrictBool, StrictInt, model_validator
 
-from provision.forms import AbsolutePath, BdfText, Name, Network, Port, SshHost, Where, later, refuse
+from provision.forms import BdfText, Name, Port, SshHost, Where, later, refuse
 from provision.spec_base import Spec
-from provision.spec_service import Baseline, Candidate, Engine, Model, Service
+from provision.spec_guest import Guest, Mount, claims, taken_twice
+from provision.spec_service import Baseline, Candidate, Engine, Found, Model, Service
 
 __all__ = [
     "Baseline",
@@ -23,6 +23,7 @@ __all__ = [
     "Driver",
     "Engine",
     "Fleet",
+    "Found",
     "Gpu",
     "Guest",
     "HostGroup",
@@ -58,59 +59,6 @@ class Ssh(Spec):
     user: str | None = None
     key: str | None = None
     known_hosts: str | None = None
-
-
-class Mount(Spec):
-    """A folder of the machine, shown inside the guest."""
-
-    source: AbsolutePath
-    target: AbsolutePath
-    read_only: StrictBool = True
-
-
-class Guest(Spec):
-    """A container of the machine. ``id`` is the Proxmox vmid (``pct``) or the container's name (``lxc``)."""
-
-    name: Name
-    backend: Literal["pct", "lxc"]
-    id: str
-    suite: Literal["bookworm", "trixie"] = "bookworm"
-    unprivileged: StrictBool = False
-    network: Network = "host"
-    gpus: tuple[BdfText, ...] = ()
-    userspace: Literal["packages", "run", "bind"] = "bind"
-    mounts: tuple[Mount, ...] = ()
-    services: tuple[Service, ...] = ()
-
-    @field_validator("id", mode="before")
-    @classmethod
-    def _id_as_text(cls, value: Any) -> Any:
-        return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
-
-    @model_validator(mode="after")
-    def _coherent(self) -> Guest:
-        refuse("Guest", self._wrong())
-        return self
-
-    def _wrong(self) -> Iterator[tuple[Where, str]]:
-        if self.backend == "pct" and not re.fullmatch(r"[1-9]\d{2,8}", self.id):
-            yield ("id",), f"{self.id!r}: a Proxmox vmid is a number from 100 to 999999999"
-        if self.backend == "lxc" and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", self.id):
-            yield ("id",), f"{self.id!r} is no container name: letters, digits, dots and dashes"
-        for index, first in later(service.name for service in self.services):
-            yield (
-                ("services", index, "name"),
-                f"{self.services[index].name!r} is already services[{first}]: both would be one unit",
-            )
-        for index, first in later(self.gpus):
-            yield ("gpus", index), f"{self.gpus[index]} is already gpus[{first}]"
-        for index, first in later(mount.target for mount in self.mounts):
-            yield (
-                ("mounts", index, "target"),
-                f"{self.mounts[index].target} is already the target of mounts[{first}]",
-            )
-        for where, port, holder in _taken_twice(_ports(self)):
-            yield where, f"{port} is already the port of {holder}: two services cannot listen on one"
 
 
 class Machine(Spec):
@@ -165,9 +113,9 @@ class Machine(Spec):
             (("guests", at, *where), port, f"guests[{at}].{holder}")
             for at, guest in enumerate(self.guests)
             if guest.network == "host"
-            for where, port, holder in _ports(guest)
+            for where, port, holder in claims(guest)
         ]
-        for where, port, holder in _taken_twice(shared):
+        for where, port, holder in taken_twice(shared):
             yield (
                 where,
                 (
@@ -246,38 +194,3 @@ def _connection(ssh: Ssh | None) -> dict[str, Any]:
         "ssh_strict_host_key_checking": "yes" if ssh.known_hosts else None,
     }
     return {key: value for key, value in pairs.items() if value is not None}
-
-
-Claim = tuple[Where, int, str]
-
-
-def _ports(guest: Guest) -> list[Claim]:
-    """Every port that a service or candidate of the guest takes, with the field that says so."""
-    return [
-        claim
-        for index, service in enumerate(guest.services)
-        for claim in (
-            (("services", index, "port"), service.port, f"services[{index}] ({service.name})"),
-            *(
-                [
-                    (
-                        ("services", index, "candidate"),
-                        service.candidate_port,
-                        f"services[{index}].candidate",
-                    )
-                ]
-                if service.candidate
-                else []
-            ),
-        )
-    ]
-
-
-def _taken_twice(claims: Iterable[Claim]) -> Iterator[Claim]:
-    """The claims on a port that an earlier one has; the text is that of the earlier one."""
-    first: dict[int, str] = {}
-    for where, port, holder in claims:
-        if port in first:
-            yield where, port, first[port]
-        else:
-            first[port] = holder

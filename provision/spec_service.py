@@ -68,8 +68,22 @@ class Candidate(Spec):
     flags: tuple[str, ...] = ()
 
 
+class Found(Spec):
+    """A service that somebody set up by hand, as ``provision init`` found it; kpro compares it and changes nothing.
+
+    ``command`` are the words of the engine's process, secrets masked; ``environment`` the names of its variables;
+    ``engine`` the folder of its Python environment; ``model`` the folder of its model files.
+    """
+
+    unit: str
+    command: tuple[str, ...]
+    environment: tuple[str, ...] = ()
+    engine: str | None = None
+    model: str | None = None
+
+
 class Service(Spec):
-    """One LLM service of a guest; its unit is ``kpro-<name>.service``."""
+    """One LLM service of a guest; its unit is ``kpro-<name>.service``, or the one that was ``found``."""
 
     name: Name
     engine: Engine
@@ -85,10 +99,11 @@ class Service(Spec):
     replay: LocalPath | None = None
     baseline: Baseline | None = None
     candidate: Candidate | None = None
+    found: Found | None = None
 
     @property
     def unit(self) -> str:
-        return f"kpro-{self.name}.service"
+        return self.found.unit if self.found else f"kpro-{self.name}.service"
 
     @property
     def loopback(self) -> bool:
@@ -116,7 +131,7 @@ class Service(Spec):
             refuse(
                 "Service", [(("name",), f"{self.name!r} is too long: with a candidate at most 53 letters")]
             )
-        if not self.loopback and self.api_key_file is None:
+        if not self.loopback and self.api_key_file is None and self.found is None:
             refuse(
                 "Service",
                 [

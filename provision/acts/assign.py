@@ -9,7 +9,8 @@ from pyinfra.api.host import Host
 from provision.acts import shell
 from provision.acts.container import STOP_SECONDS
 from provision.acts.voice import Voice
-from provision.assign.handover import DAEMONS, Give, ProxmoxRest, Rest, VmKey
+from provision.assign.handover import Give, ProxmoxRest, Rest, VmKey
+from provision.data import gpu_daemons
 from provision.host import keeping, transport
 from provision.host.changes import Change
 from provision.host.moves import Edits
@@ -33,7 +34,7 @@ _STOP_PCT = """
 [ "$(pct status {id})" = "status: stopped" ] || {{ echo "container {id} does not stop" >&2; exit 1; }}
 """
 
-_ACTIVE = "for unit in {units}; do systemctl is-active -q $unit.service && echo $unit.service; done; :"
+_ACTIVE = "for unit in {units}; do systemctl is-active -q $unit && echo $unit; done; :"
 
 _SET_KEY = """
 fail() {{ echo "$*; nothing was changed" >&2; exit 1; }}
@@ -64,7 +65,8 @@ def rest(host: Host, wanted: Rest | ProxmoxRest, say: Voice) -> None:
     guest, folder = wanted.container.guest, wanted.container.folder
     path, data = f"{folder}/config", wanted.container.config.encode()
     if wanted.running:
-        keeping.note(host, [Change("running", say.run, id=guest.id, folder=folder)])
+        units = [service.unit for service in guest.services]
+        keeping.before_sleep(host, say.run, guest.id, folder, "", units)
     keeping.before_file(host, say.run, path, data)
     say(f"container {guest.id}: stopping, its services are away until it has its GPU again")
     stop = _STOP_LXC.format(id=shlex.quote(guest.id), seconds=STOP_SECONDS)
@@ -73,7 +75,7 @@ def rest(host: Host, wanted: Rest | ProxmoxRest, say: Voice) -> None:
 
 
 def _rest_proxmox(host: Host, wanted: ProxmoxRest, say: Voice) -> None:
-    changes = [Change("running", say.run, id=wanted.id, folder="pct")] if wanted.running else []
+    changes = [Change("running", say.run, id=wanted.id)] if wanted.running else []
     changes += [
         Change("key", say.run, path=key, id=wanted.id, folder="pct", before=value)
         for key, value in wanted.gone
@@ -94,7 +96,7 @@ def _rest_proxmox(host: Host, wanted: ProxmoxRest, say: Voice) -> None:
 
 def give(host: Host, wanted: Give, say: Voice) -> None:
     """Takes a GPU from NVIDIA's driver and gives it to vfio-pci, when nobody uses it. Raises ActFailed."""
-    units = transport.run(host, _ACTIVE.format(units=" ".join(DAEMONS)), timeout=60)
+    units = transport.run(host, _ACTIVE.format(units=" ".join(gpu_daemons.UNITS)), timeout=60)
     if not units.ok:
         raise ActFailed(f"services that hold GPUs could not be listed: {units.error_text}")
     for unit in units.text.split():
@@ -110,7 +112,8 @@ def give_script(wanted: Give) -> str:
         gpu=wanted.gpu,
         functions=wanted.functions,
         keep=wanted.keep,
-        daemons=DAEMONS,
+        daemons=gpu_daemons.UNITS,
+        modules=(),
         seconds=UNBIND_SECONDS,
     )
 

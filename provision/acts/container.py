@@ -10,8 +10,9 @@ from pyinfra.api.host import Host
 from provision.acts import shell
 from provision.acts.voice import Voice
 from provision.guest import root, root_recipe
-from provision.guest.decide import Container
-from provision.host import keeping
+from provision.guest.idmap import GrantIds
+from provision.guest.plain import Container
+from provision.host import keeping, transport
 from provision.run.errors import ActFailed
 from provision.spec import Guest
 
@@ -27,8 +28,7 @@ partial="$(dirname "$folder")/.kpro-$(basename "$folder").partial"
 # What an interrupted run left is ours by its name, and nothing of it was ever used.
 rm -rf --one-file-system -- "$partial" || exit 1
 mkdir -p -m 755 "$partial/rootfs" || exit 1
-tar -C "$partial/rootfs" --numeric-owner --xattrs --xattrs-include='*' -xf {tar} ||
-  fail "the root could not be unpacked"
+{unpack} || fail "the root could not be unpacked"
 # Names are resolved as on the machine whose network is shared.
 {resolv}
 cat >"$partial/config" || exit 1
@@ -38,11 +38,24 @@ sync -f "$partial" && mv -T -- "$partial" "$folder" && sync "$(dirname "$folder"
 _RESOLV = """r=/etc/resolv.conf
 [ ! -e $r ] || cp -L --remove-destination $r "$partial/rootfs$r" || exit 1"""
 
+_UNPACK = """tar -C "$partial/rootfs" --numeric-owner --xattrs --xattrs-include='*' -xf {tar}"""
+
+# In a user namespace with the container's own maps: owners, set-user-id bits and file capabilities come out as they
+# would inside, on every file system. A mount that shifts ids (lxc.rootfs.options = idmap=...) needs support of kernel,
+# file system and LXC, and changing owners afterwards loses the bits and capabilities. Device nodes cannot be made
+# there, and LXC makes those of /dev at each start.
+_MAPPED = "lxc-usernsexec -m u:0:{first}:{count} -m g:0:{first}:{count} -- "
+_UNPACK_MAPPED = """chown {first}:{first} "$partial/rootfs" &&
+  {enter}tar -C "$partial/rootfs" --numeric-owner --xattrs --xattrs-include='*' --exclude='./dev/*' -xf - <{tar}"""
+_RESOLV_MAPPED = """r=/etc/resolv.conf
+[ ! -e $r ] || {enter}sh -c 'rm -f -- "$1" && umask 022 && cat >"$1"' sh "$partial/rootfs$r" <$r || exit 1"""
+
 _START_LXC = """
 set -u
 mkdir -p /run/kpro/guests
 # What step 7 fills is mounted from the start.
 [ ! -d /var/lib/kpro ] || mkdir -p -m 755 /var/lib/kpro/userspace
+{way}
 digest=$(sha256sum <{config}) || exit 1
 log=$(mktemp) || exit 1
 trap 'rm -f "$log"' EXIT
@@ -72,9 +85,27 @@ mark={marks}/{id}
 """
 
 _MARKS = "/run/kpro/guests"
+# An unprivileged container's root mounts it, and is nobody here: it must be able to pass, and sees no names.
+_WAY = "[ ! -d /var/lib/kpro ] || chmod o+x /var/lib/kpro"
+
 _START_PCT = "pct start {id} 9>&-"
 
 _STOP_LXC = "lxc-stop -n {id} -t {seconds} 9>&-"
+
+
+def give_ids(host: Host, grant: GrantIds, say: Voice) -> None:
+    """Root is given the ids of a container, in each file that lacks them. Raises ActFailed."""
+    line = f"{grant.line}\n".encode()
+    for path in grant.files:
+        there = transport.run(host, f"[ ! -e {path} ] || cat {path}")
+        if not there.ok:
+            raise ActFailed(f"{path} cannot be read: {there.error_text}")
+        data = there.stdout
+        if line in data.splitlines(keepends=True):
+            continue
+        data += (b"\n" if data and not data.endswith(b"\n") else b"") + line
+        keeping.before_file(host, say.run, path, data)
+        shell.put(host, path, data, mode="644")
 
 
 def create(host: Host, container: Container, say: Voice) -> None:
@@ -84,10 +115,16 @@ def create(host: Host, container: Container, say: Voice) -> None:
     say(f"container {guest.id}: root of {guest.suite} (the first one of a suite takes a minute)")
     shell.run(host, root.build_script(guest.suite), f"building the root of {guest.suite}")
     keeping.before_container(host, say.run, guest.id, container.folder)
+    tar = shlex.quote(root_recipe.root_file(guest.suite))
+    unpack, resolv = _UNPACK.format(tar=tar), _RESOLV
+    if ids := container.ids:
+        enter = _MAPPED.format(first=ids.first, count=ids.count)
+        unpack = _UNPACK_MAPPED.format(tar=tar, enter=enter, first=ids.first)
+        resolv = _RESOLV_MAPPED.format(enter=enter)
     script = _CREATE.format(
         folder=shlex.quote(container.folder),
-        tar=shlex.quote(root_recipe.root_file(guest.suite)),
-        resolv=_RESOLV if guest.network == "host" else ":",
+        unpack=unpack,
+        resolv=resolv if guest.network == "host" else ":",
     )
     shell.run(host, script, f"creating container {guest.id}", stdin=container.config.encode())
 
@@ -118,7 +155,10 @@ def start(host: Host, container: Container | Guest, say: Voice) -> None:
         return
     guest = container.guest
     script = _START_LXC.format(
-        id=shlex.quote(guest.id), config=shlex.quote(f"{container.folder}/config"), seconds=START_SECONDS
+        id=shlex.quote(guest.id),
+        config=shlex.quote(f"{container.folder}/config"),
+        seconds=START_SECONDS,
+        way=_WAY if container.ids else ":",
     )
     shell.run(host, script, f"starting container {guest.id}")
 

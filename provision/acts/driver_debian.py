@@ -10,7 +10,8 @@ from pyinfra.api.host import Host
 
 from provision.acts import shell
 from provision.acts.voice import Voice
-from provision.data.driver_packages import Flavour, known_failure
+from provision.data.driver_packages import Flavour
+from provision.data.kernels import known_failure
 from provision.driver.makelog import first_error
 from provision.host import apt_asked, keeping, transport
 from provision.host.driver import Install

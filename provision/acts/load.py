@@ -12,9 +12,11 @@ from checks.gpus import kernlog
 from checks.gpus.kernlog import KernelLog
 from provision.acts import shell
 from provision.acts.voice import Voice
+from provision.data import gpu_daemons
 from provision.data.loading import explain
 from provision.host import keeping, transport
 from provision.host.moves import Load
+from provision.host.users import UNLOADED
 from provision.run.errors import ActFailed
 from provision.templates import render
 
@@ -24,8 +26,9 @@ MODPROBE_SECONDS = 180
 
 def load(host: Host, wanted: Load, say: Voice) -> None:
     """Loads the pinned driver and binds each named GPU. Raises ActFailed with what the kernel said."""
-    keeping.before_binding(host, say.run, wanted.gpus)
-    keeping.before_module(host, say.run)
+    # What the driver that goes has bound comes back with it.
+    keeping.before_binding(host, say.run, wanted.gpus, besides="nvidia" if wanted.instead else None)
+    keeping.before_module(host, say.run, (wanted.version, wanted.flavour))
     say(f"loading the NVIDIA modules {wanted.version}")
     try:
         done = transport.run(host, shell.BUSY_PREFIX + load_script(wanted), timeout=3 * MODPROBE_SECONDS)
@@ -41,7 +44,10 @@ def load_script(wanted: Load) -> str:
         gpus=wanted.gpus,
         keep=wanted.keep,
         version=shlex.quote(wanted.version),
+        flavour=wanted.flavour,
         seconds=MODPROBE_SECONDS,
+        daemons=gpu_daemons.UNITS,
+        modules=UNLOADED,
     )
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from checks.bdf import Bdf
 from checks.snapshot import CouldNotLook, Snapshot
-from provision.assign import give, rest, users, vms, wake
+from provision.assign import give, rest, vms, wake
 from provision.assign.handover import Handover
 from provision.host import assigned
 from provision.host.moves import Edits, FileEdit, Reason
@@ -43,7 +43,7 @@ class Decided:
 
 def requests(machine: Machine, wanted: Handover | None = None) -> list[str]:
     """What the snapshot has to look at."""
-    found = [users.REQUEST, f"file:{assigned.PATH}"]
+    found = [f"file:{assigned.PATH}"]
     if wanted is not None and wanted.vmid is not None:
         found += vms.requests(wanted.vmid)
     return found

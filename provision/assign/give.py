@@ -92,13 +92,13 @@ def _refusals(
             "switch VT-d or AMD-Vi on in the firmware's settings (Intel: intel_iommu=on too), reboot, run again",
         )
     yield from _neighbours(gpu, slot, functions)
-    strangers = users.foreign(users.of(snapshot, gpu.bdf), resting)
+    strangers = users.foreign(snapshot, gpu.bdf, resting)
     if strangers:
         yield Refusal(
             where,
-            "in use: " + "; ".join(map(str, strangers)),
+            "in use: " + "; ".join(strangers),
             "kpro did not start it and stops nothing of others, and the unbind would wait for it without end",
-            "end it, then run again: " + ", ".join(sorted({f"ps -fp {user.pid}" for user in strangers})),
+            f"end it, then run again; who it is: fuser -v /dev/nvidia{view.minors(snapshot).get(gpu.bdf, '*')}",
         )
     yield from _fabric(snapshot, gpu, functions, resting)
 
@@ -127,12 +127,11 @@ def _fabric(
     if not any(function.is_nvidia and function.pci_class[:6] == NVSWITCH for function in functions):
         return
     others = [function for function in functions if function.is_gpu and function.bdf != gpu.bdf]
-    busy = [user for other in others for user in users.foreign(users.of(snapshot, other.bdf), resting)]
+    busy = [user for other in others for user in users.foreign(snapshot, other.bdf, resting)]
     if busy:
         yield Refusal(
             f"GPU {gpu.bdf}",
-            "the machine has NVSwitches, and other GPUs of the fabric are in use: "
-            + "; ".join(map(str, busy)),
+            "the machine has NVSwitches, and other GPUs of the fabric are in use: " + "; ".join(busy),
             "nvidia-fabricmanager is stopped for the hand-over, and their work would not live through it",
             "hand it over when the other GPUs are idle",
         )

@@ -10,19 +10,6 @@ from provision.guest.decide import Container
 
 To = Literal["vm", "lxc"]
 
-PERSISTENCED = "nvidia-persistenced"
-DAEMONS = (
-    PERSISTENCED,
-    "dcgm-exporter",
-    "nvidia-dcgm",
-    "nv-hostengine",
-    "dcgm",
-    "nvidia-fabricmanager",
-    "nvlsm",
-)
-"""Services of the machine that hold GPUs and serve nobody by themselves, in the order in which they are stopped
-(kubevirt/kubevirt#8549; NVIDIA/gpu-driver-container, order of unloading)."""
-
 
 @dataclass(frozen=True)
 class Handover:

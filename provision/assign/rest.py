@@ -28,6 +28,9 @@ def plan(
         return Plan(
             kept.name, notes=(f"guest {guest.name} is not made while its GPU is with virtual machines",)
         )
+    if not guest.managed:
+        note = f"guest {guest.name} is looked after by somebody else: its container stays as it is, without its GPU"
+        return Plan(kept.name, notes=(note,))
     if guest.backend == "pct":
         return _proxmox(inventory, kept, guest, snapshot, record, state)
     return _lxc(kept, guest, snapshot, record, state)

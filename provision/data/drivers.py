@@ -12,6 +12,9 @@ from difflib import get_close_matches
 
 VERSION_FORM = re.compile(r"\d{3}\.\d{2,3}(?:\.\d{2})?")
 
+CHECKED = "2026-11-29"
+"""When branches, archives and tables were last compared with their sources."""
+
 
 def number(version: str) -> tuple[int, ...]:
     """``580.65.06`` as numbers, so that two- and three-part versions compare (both exist: 550.78, 595.84)."""
@@ -20,29 +23,41 @@ def number(version: str) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Branch:
-    """A driver branch. ``until`` is the month in which NVIDIA ends it; None where no date is published."""
+    """A driver branch. ``until`` is the last month in which NVIDIA looks after it (``2026-06``); None where its
+    lifecycle page lists the branch no longer, or never did. ``successor`` is the branch to move to."""
 
     branch: str
     kind: str
     until: str | None
+    successor: str | None
     source: str
 
+    def supported(self, month: str = CHECKED[:7]) -> bool:
+        """Does NVIDIA still look after it in this month (``2026-11``)? A branch without a date: no."""
+        return self.until is not None and self.until >= month
 
-_LIFECYCLE = "NVIDIA data centre drivers, lifecycle page, read 2026-11"
+
+_LIFECYCLE = f"NVIDIA data centre drivers, lifecycle page, read {CHECKED}"
 
 BRANCHES = (
-    Branch("535", "long-term support", "2026-06", _LIFECYCLE),
-    Branch("550", "production", None, "Debian trixie, nvidia-driver 550.163.01-2"),
-    Branch("555", "new feature", None, "NVIDIA/open-gpu-kernel-modules#1143"),
-    Branch("560", "new feature", None, "CUDA 12.6 release notes, driver table"),
-    Branch("565", "new feature", None, "public report of an open module 565.57.01"),
-    Branch("570", "production", None, "CUDA 12.8 release notes, driver table"),
-    Branch("575", "new feature", None, "CUDA 12.9 release notes, driver table"),
-    Branch("580", "long-term support", "2028-06", _LIFECYCLE),
-    Branch("590", "new feature", None, "CUDA 13.1 release notes, driver table"),
-    Branch("595", "production", "2027-03", _LIFECYCLE),
-    Branch("610", "new feature", "2026-08", _LIFECYCLE),
-    Branch("620", "long-term support", "2029-09", _LIFECYCLE),
+    Branch("535", "long-term support", "2026-06", "580", _LIFECYCLE),
+    Branch("550", "production", None, "580", "Debian trixie, nvidia-driver 550.163.01-2"),
+    Branch("555", "new feature", None, "580", "NVIDIA/open-gpu-kernel-modules#1143"),
+    Branch("560", "new feature", None, "580", "CUDA 12.6 release notes, driver table"),
+    Branch("565", "new feature", None, "580", "public report of an open module 565.57.01"),
+    Branch("570", "production", None, "580", "CUDA 12.8 release notes, driver table"),
+    Branch("575", "new feature", None, "580", "CUDA 12.9 release notes, driver table"),
+    Branch("580", "long-term support", "2028-06", None, _LIFECYCLE),
+    Branch(
+        "590",
+        "new feature",
+        None,
+        "595",
+        f"CUDA 13.1 release notes; no longer in the table of the {_LIFECYCLE}",
+    ),
+    Branch("595", "production", "2027-03", "620", _LIFECYCLE),
+    Branch("610", "new feature", "2026-08", "620", _LIFECYCLE),
+    Branch("620", "long-term support", "2029-09", None, _LIFECYCLE),
 )
 
 
@@ -61,6 +76,7 @@ class Driver:
 DRIVERS = (
     Driver("535.261.03", "Debian bookworm, nvidia-driver 535.261.03-1"),
     Driver("535.274.02", "Debian trixie, nvidia-tesla-535-driver"),
+    Driver("535.309.01", "Debian bookworm-security, nvidia-kernel-dkms 535.309.01-0+deb12u1"),
     Driver("550.54.14", "CUDA 12.4 release notes, driver table"),
     Driver("550.78", "public report of /proc/driver/nvidia/version"),
     Driver("550.163.01", "Debian trixie, nvidia-driver 550.163.01-2"),
@@ -87,6 +103,7 @@ DRIVERS = (
     Driver("595.58.03", "CUDA 13.2 update 1 release notes, driver table"),
     Driver("595.71.05", "CUDA 13.2 update 2 release notes, driver table"),
     Driver("595.84", "public report, late 2026"),
+    Driver("595.91.07", "NixOS/nixpkgs#554125"),
     Driver("610.43.02", "public report on Proxmox kernel 7.0.2-7"),
     Driver("610.43.03", "NVIDIA/nvidia-modprobe, tag 610.43.03"),
     Driver("610.57.04", "jd-apprentice/jd-llm, Proxmox kernel 7.0.14-15"),
@@ -123,6 +140,34 @@ CUDA_FLOORS = (
 )
 
 
+@dataclass(frozen=True)
+class CudaDriver:
+    """The driver that a CUDA release was made with: its own table's minimum. ``update`` 0 is the first release."""
+
+    cuda: str
+    update: int
+    driver: str
+    source: str
+
+
+_NOTES = "CUDA release notes, table of driver versions"
+
+CUDA_DRIVERS = (
+    CudaDriver("12.4", 0, "550.54.14", _NOTES),
+    CudaDriver("12.6", 0, "560.28.03", _NOTES),
+    CudaDriver("12.8", 0, "570.26", _NOTES),
+    CudaDriver("12.9", 0, "575.51.03", _NOTES),
+    CudaDriver("13.0", 0, "580.65.06", _NOTES),
+    CudaDriver("13.0", 1, "580.82.07", _NOTES),
+    CudaDriver("13.0", 2, "580.95.05", _NOTES),
+    CudaDriver("13.1", 0, "590.44.01", _NOTES),
+    CudaDriver("13.1", 1, "590.48.01", _NOTES),
+    CudaDriver("13.2", 0, "595.45.04", _NOTES),
+    CudaDriver("13.2", 1, "595.58.03", _NOTES),
+    CudaDriver("13.2", 2, "595.71.05", _NOTES),
+)
+
+
 def known(version: str) -> Driver | None:
     return next((row for row in DRIVERS if row.version == version), None)
 
@@ -134,6 +179,17 @@ def branch_of(version: str) -> Branch | None:
 def floor_for(cuda: str) -> CudaFloor | None:
     """The driver floor of a CUDA version like ``13.0``; None when that major version has no row."""
     return next((row for row in CUDA_FLOORS if row.major == int(cuda.split(".")[0])), None)
+
+
+def driver_of(cuda: str) -> CudaDriver | None:
+    """The first release of a CUDA version like ``12.8`` and its driver; None when it has no row."""
+    return next((row for row in CUDA_DRIVERS if row.cuda == cuda and row.update == 0), None)
+
+
+def highest_cuda(version: str) -> str | None:
+    """The newest CUDA that a driver was made for, as the head of nvidia-smi shows it; None below every row."""
+    rows = [row for row in CUDA_DRIVERS if number(row.driver) <= number(version)]
+    return rows[-1].cuda if rows else None
 
 
 def wrong(version: str) -> str | None:

@@ -46,11 +46,14 @@ ARCHITECTURES = (
 NEWER = Architecture(
     "newer than the table",
     ("open",),
+    570,
     None,
-    None,
-    "NVIDIA driver 620 documentation describes open modules only",
+    "NVIDIA driver 620 documentation describes open modules only; what follows Blackwell is known no earlier than it",
 )
-"""What an id without a row is taken for: GPUs that came after the list."""
+"""What an id without a row is taken for: GPUs that came after the list (Rubin is one)."""
+
+PROPRIETARY_LAST = 610
+"""The last branch that comes with the proprietary module (NVIDIA driver 620 documentation describes open ones only)."""
 
 _IDS = {
     "fermi": """

@@ -20,7 +20,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from provision.data.driver_packages import Flavour, known_failure, parts, upstream
+from provision.data.driver_packages import Flavour, parts, upstream
+from provision.data.kernels import known_failure
 from provision.driver import pack
 from provision.driver.apt import Apt
 from provision.driver.archive import Manifest, Prebuilt, is_signed, modinfo

@@ -61,7 +61,7 @@ class UserSpace:
 def wants(machine: Machine, guest: Guest) -> bool:
     """Does this guest get its user space from the host? A folder of kpro's own holds it, so a machine whose driver
     somebody else looks after has it too. A Proxmox container is left alone: its mounts are its operator's."""
-    return guest.backend == "lxc" and bool(guest.gpus) and guest.userspace == "bind"
+    return guest.managed and guest.backend == "lxc" and bool(guest.gpus) and guest.userspace == "bind"
 
 
 def _version(machine: Machine, snapshot: Snapshot) -> str | None:

@@ -8,6 +8,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from provision.data import gpu_daemons
+from provision.guest.userspace import LINKER, PROGRAM
+from provision.host.users import UNLOADED
 from provision.templates import render
 
 SCHEMA = "kpro-manifest/1"
@@ -22,10 +25,12 @@ class Change:
     - ``tree``: many files at once; ``original`` names their list in ``originals/``; ``then`` is done after they went.
     - ``container``: ``id`` was made in ``folder``.
     - ``binding``: the PCI function ``id`` had the driver ``before`` ("": none) and the override ``override``.
-    - ``module``: the NVIDIA modules were loaded.
+    - ``module``: the NVIDIA modules were loaded; ``before`` is version and flavour of those that gave way ("": none).
+    - ``guest``: the running container ``id`` in ``folder`` was stopped; ``before`` is what its linker was led to, and
+      ``names`` are the units that serve in it.
     - ``unit``: the systemd unit ``id`` was ``before`` (``enabled active``, ``disabled inactive``, …).
     - ``packages``: ``names`` were installed, and had not been.
-    - ``running``: the container ``id`` was stopped; ``folder`` is that of its files, or ``pct`` for Proxmox's.
+    - ``running``: the container ``id`` of Proxmox was stopped.
     - ``key``: the key ``path`` of the guest ``id`` was set to ``written`` with the program ``folder`` (qm, pct), and
       was ``before``; an empty text is a key that is not there.
     """
@@ -109,14 +114,18 @@ def undo_script(changes: Sequence[Change]) -> str:
         "undo.sh.j2",
         runs=[shlex.quote(run) for run in runs],
         changes=[_line(changes, at) for at in reversed(range(len(changes)))],
+        daemons=gpu_daemons.UNITS,
+        modules=UNLOADED,
+        linker=LINKER,
+        program=PROGRAM,
     )
 
 
 @dataclass(frozen=True)
 class Line:
     """A change as the script has it: the function to call, for which run, with which words. GPUs leave their drivers
-    first, then the modules go, then their files, and what was stopped for it runs again: ``turn`` 0, 1, 2, 3. ``stop``
-    is the container to stop before all."""
+    first, then the modules go, then their files, and containers wake last: ``turn`` 0, 1, 2, 3. ``stop`` is the
+    container to stop before all."""
 
     run: str
     call: str
@@ -129,8 +138,8 @@ def _line(changes: Sequence[Change], at: int) -> Line:
     return Line(
         shlex.quote(change.run),
         shlex.join(_words(changes, at)),
-        {"binding": 0, "module": 1, "running": 3}.get(change.kind, 2),
-        shlex.join([change.id, change.folder]) if change.kind == "container" else None,
+        {"binding": 0, "module": 1, "guest": 3, "running": 3}.get(change.kind, 2),
+        shlex.join([change.id, change.folder]) if change.kind in ("container", "guest") else None,
     )
 
 
@@ -162,14 +171,25 @@ def _words(changes: Sequence[Change], at: int) -> list[str]:
             return ["container", change.id, change.folder]
         case "binding":
             return ["binding", change.id, change.before, change.override, *(old.run for old in older)]
+        case "module" if change.before:
+            return ["exchange", *change.before.split(), *(old.run for old in older)]
         case "module":
             return ["unload"]
+        case "guest":
+            return [
+                "wake",
+                change.id,
+                change.folder,
+                change.before.strip() or "-",
+                " ".join(change.names),
+                *(old.run for old in older),
+            ]
         case "unit":
             return ["unit", change.id, *change.before.split()]
         case "packages":
             return ["packages", *change.names]
         case "running":
-            return ["running", change.id, change.folder]
+            return ["running", change.id]
         case "key":
             return [
                 "key",

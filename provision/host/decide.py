@@ -13,6 +13,7 @@ from provision.host.moves import Reason
 from provision.host.nodes import nodes_plan
 from provision.host.reboot import reboot_plan
 from provision.host.release.decide import metal_plan
+from provision.host.swap import stops_plan, swapped
 from provision.plan import Item, Plan, Refusal, Step, join
 from provision.spec import Machine
 
@@ -35,17 +36,17 @@ def host_plan(
     plans = [Plan(machine.name, (), tuple(refusals), tuple(notes))]
     if machine.managed:
         reasons: tuple[Reason, ...] = ()
+        exchange = False
         plans.append(driver_plan(machine, snapshot, held))
         try:
             released, reasons = metal_plan(machine, snapshot)
-            plans.append(released)
+            exchange = swapped(released.items) is not None
+            plans += [stops_plan(machine, snapshot, released.items), released]
         except CouldNotLook as error:
             if _unseen(machine, error) not in refusals:
                 plans.append(Plan(machine.name, (), (_unseen(machine, error),)))
-        plans += [
-            nodes_plan(machine, snapshot),
-            reboot_plan(machine, snapshot, (*reasons, *(reason for reason in more if reason not in reasons))),
-        ]
+        reasons = (*reasons, *(reason for reason in more if reason not in reasons))
+        plans += [nodes_plan(machine, snapshot, anew=exchange), reboot_plan(machine, snapshot, reasons)]
     return join(machine.name, plans)
 
 

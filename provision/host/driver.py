@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from checks.snapshot import CouldNotLook, Snapshot
 from provision.data import driver_packages, drivers
+from provision.data.kernels import known_failure
 from provision.driver.archive import Prebuilt
 from provision.host import apt_asked, driver_seen, view
 from provision.host.driver_foreign import foreign
@@ -170,7 +171,7 @@ def _release(module: ModuleFile) -> str:
 
 
 def _does_not_build(case: _Case, kernels: Sequence[str]) -> list[Refusal]:
-    rows = [(kernel, driver_packages.known_failure(case.driver.version, kernel)) for kernel in kernels]
+    rows = [(kernel, known_failure(case.driver.version, kernel)) for kernel in kernels]
     return [
         Refusal(
             f"{WHERE}.version",

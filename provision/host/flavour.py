@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from checks.bdf import Bdf
-from provision.data.gpu_arch import Architecture, architecture
+from provision.data.gpu_arch import PROPRIETARY_LAST, Architecture, architecture
 from provision.host.view import PciFunction
 from provision.plan import Refusal
 from provision.spec import Driver, Machine
@@ -46,6 +46,8 @@ def impossible(driver: Driver, row: Architecture) -> str | None:
         return f"no branch after {row.last} knows it ({row.source})"
     if driver.flavour not in row.flavours:
         return f"only the {row.flavours[0]} module knows it ({row.source})"
+    if driver.flavour == "proprietary" and branch > PROPRIETARY_LAST:
+        return f"branch {PROPRIETARY_LAST} was the last with a proprietary module (NVIDIA driver 620 documentation)"
     if row.first is not None and branch < row.first:
         return f"it is known from branch {row.first} on ({row.source})"
     if row.last is not None and branch > row.last:

@@ -29,6 +29,7 @@ __all__ = [
     "before_files",
     "before_module",
     "before_packages",
+    "before_sleep",
     "before_tree",
     "before_unit",
     "changes_on",
@@ -123,22 +124,32 @@ def before_tree(host: Host, run: str, what: str, files: Mapping[str, str], then:
     note(host, [Change("tree", run, id=what, original=name, then=tuple(then))])
 
 
-def before_binding(host: Host, run: str, bdfs: Iterable[Bdf]) -> None:
-    """Notes which driver and override PCI functions have now. Raises ActFailed."""
+def before_binding(host: Host, run: str, bdfs: Iterable[Bdf], *, besides: str | None = None) -> None:
+    """Notes which driver and override PCI functions have now, but for those on the driver ``besides``. Raises
+    ActFailed."""
     script = render("pci.sh") + _BINDINGS.format(bdfs=" ".join(map(str, bdfs)))
     changes = []
     for line in _run(host, script, "the drivers of PCI functions could not be read").splitlines():
         bdf, drivers = line.split(" ", 1)
         before, override = drivers.split("|")
-        changes.append(Change("binding", run, id=bdf, before=before, override=override))
-    note(host, changes)
+        if before != besides:
+            changes.append(Change("binding", run, id=bdf, before=before, override=override))
+    if changes:
+        note(host, changes)
 
 
-def before_module(host: Host, run: str) -> None:
-    """Notes that the NVIDIA modules are about to be loaded, when they are not. Raises ActFailed."""
-    if _run(host, "[ -e /sys/module/nvidia ] && echo loaded || :", "modules could not be listed"):
-        return
-    note(host, [Change("module", run, id="nvidia")])
+def before_module(host: Host, run: str, wanted: tuple[str, str]) -> None:
+    """Notes which NVIDIA module is loaded, version and flavour, when it is not the ``wanted`` one. Raises ActFailed."""
+    script = render("pci.sh") + render("nvidia.sh", daemons=(), modules=()) + "\ndriver_now"
+    before = _run(host, script, "the loaded driver could not be read").strip()
+    if before != " ".join(wanted):
+        note(host, [Change("module", run, id="nvidia", before=before)])
+
+
+def before_sleep(host: Host, run: str, id: str, folder: str, led: str, units: Sequence[str]) -> None:
+    """Notes that a running container is about to be stopped; ``led`` is the content of its linker configuration, with
+    the ``units`` that serve in it. Raises ActFailed."""
+    note(host, [Change("guest", run, id=id, folder=folder, before=led, names=tuple(units))])
 
 
 def before_unit(host: Host, run: str, unit: str) -> None:

@@ -62,12 +62,22 @@ class Switch:
 @dataclass(frozen=True)
 class Load:
     """The driver to load: the pinned ``version``, the GPUs it must be bound to afterwards, and the functions that it
-    must not take."""
+    must not take. ``instead`` is version and flavour of another one that is loaded and goes first."""
 
     version: str
     flavour: str
     gpus: tuple[Bdf, ...]
     keep: tuple[Bdf, ...]
+    instead: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class Asleep:
+    """A running container that is stopped for an exchange of the driver, with the ``units`` that serve in it."""
+
+    id: str
+    folder: str
+    units: tuple[str, ...]
 
 
 @dataclass(frozen=True)

@@ -30,14 +30,15 @@ def requests(machine: Machine) -> list[str]:
     ]
 
 
-def nodes_plan(machine: Machine, snapshot: Snapshot) -> Plan:
-    """The boot unit as it must be, enabled; every node of the machine's GPUs a device with the right numbers."""
+def nodes_plan(machine: Machine, snapshot: Snapshot, *, anew: bool = False) -> Plan:
+    """The boot unit as it must be, enabled; every node of the machine's GPUs a device with the right numbers. ``anew``:
+    another driver comes before, which may count otherwise."""
     if not machine.managed:
         return Plan(machine.name)
     try:
         if not machine.gpus and not assigned.read(snapshot):
             return Plan(machine.name)
-        items = [item for item in (_unit(machine, snapshot), _make(machine, snapshot)) if item]
+        items = [item for item in (_unit(machine, snapshot), _make(machine, snapshot, anew)) if item]
         return Plan(machine.name, tuple(items), tuple(_files_in_the_way(machine, snapshot)))
     except CouldNotLook as error:
         refusal = Refusal(
@@ -83,12 +84,12 @@ def _unit(machine: Machine, snapshot: Snapshot) -> Item | None:
     )
 
 
-def _make(machine: Machine, snapshot: Snapshot) -> Item | None:
+def _make(machine: Machine, snapshot: Snapshot, anew: bool) -> Item | None:
     """Planned too when the nodes cannot be looked at: making them again harms nothing."""
     if not machine.gpus:
         return None
     try:
-        if _all_there(machine, snapshot):
+        if not anew and _all_there(machine, snapshot):
             return None
     except CouldNotLook:
         pass

@@ -1,20 +1,18 @@
-"""Taking the snapshot of a host or guest over its connector, and of a recorded tree on this machine."""
+"""Taking the snapshot of a host or guest over its connector. A recorded tree: provision/host/tree.py."""
 
 from __future__ import annotations
 
 import shlex
-import subprocess
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from checks import snapshot
 from checks.snapshot import Snapshot
 from provision.host import transport
+from provision.host.tree import DEADLINE, observe_tree
 from provision.run.errors import RunError
 
-DEADLINE = 120
-"""Seconds for one snapshot: a host under load needs a few, a hung one must not hang the run."""
+__all__ = ["DEADLINE", "command", "observe", "observe_tree"]
 
 
 def command(requests: Sequence[str]) -> str:
@@ -34,18 +32,3 @@ def observe(host: Any, requests: Sequence[str]) -> Snapshot:
         return snapshot.parse(done.stdout)
     except snapshot.SnapshotError as error:
         raise RunError(f"{host.name} could not be looked at: {error}") from error
-
-
-def observe_tree(root: Path, requests: Sequence[str]) -> Snapshot:
-    """The same look at a recorded tree. Raises RunError when the tree cannot be read."""
-    done = subprocess.run(
-        ["/bin/sh", "-c", snapshot.script(), "sh", *requests],
-        env={"ROOT": str(root.resolve()), "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=DEADLINE,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise RunError(f"{root} could not be read: {done.stderr.decode(errors='replace').strip()}")
-    return snapshot.parse(done.stdout)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from checks.bdf import Bdf
 from checks.snapshot import CouldNotLook, Snapshot
+from provision.guest import idmap, locality, reach
 from provision.guest.root_recipe import root_file
 from provision.host import boot, marked
 from provision.spec import Guest, Machine
@@ -67,7 +68,9 @@ class PciFunction:
 
 def container_roots(machine: Machine) -> list[str]:
     """The files that the roots of the machine's LXC containers are unpacked from, one for each suite."""
-    return sorted({root_file(guest.suite) for guest in machine.guests if guest.backend == "lxc"})
+    return sorted(
+        {root_file(guest.suite) for guest in machine.guests if guest.backend == "lxc" and guest.managed}
+    )
 
 
 def requests(machine: Machine) -> list[str]:
@@ -96,6 +99,8 @@ def requests(machine: Machine) -> list[str]:
         wanted += [f"tool:{tool}" for tool in (*LXC_TOOLS, ROOT_TOOL, "apparmor_parser")]
         wanted += [f"stat:{path}" for path in container_roots(machine)]
         wanted += ["cmd:lxc-path:lxc-config lxc.lxcpath", "cmd:lxc-ls:lxc-ls -1"]
+    if any(idmap.is_mapped(guest) for guest in machine.guests):
+        wanted += idmap.REQUESTS
     if any(guest.backend == "pct" for guest in machine.guests):
         wanted += ["tool:pct"]
     for guest in machine.guests:
@@ -110,6 +115,7 @@ def requests(machine: Machine) -> list[str]:
                 f"cmd:pct-status-{guest.id}:pct status {guest.id}",
                 f"file:/etc/pve/lxc/{guest.id}.conf",
             ]
+        wanted += [*locality.requests(guest), *reach.requests(guest)]
         for mount in guest.mounts:
             wanted.append(f"stat:{mount.source}")
     return wanted

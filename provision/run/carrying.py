@@ -15,7 +15,7 @@ from pyinfra.api.state import State, StateStage
 
 from provision import acts
 from provision.acts.voice import Voice
-from provision.plan import Item
+from provision.plan import Item, Step
 from provision.run.back import take_back
 from provision.run.errors import ActFailed, RebootPending, RunError
 from provision.run.session import Session
@@ -29,7 +29,7 @@ def executing(state: State) -> bool:
     return state.current_stage >= StateStage.Execute
 
 
-def _fails(session: Session, host: Host, error: RunError) -> FunctionCommand:
+def _fails(session: Session, host: Host, machine: Machine, error: RunError) -> FunctionCommand:
     """One failing command that says why: an exception here would end the run for every machine."""
 
     def fail(state: State, host: Host) -> bool:
@@ -40,6 +40,8 @@ def _fails(session: Session, host: Host, error: RunError) -> FunctionCommand:
                 session.pending[host.data.machine.name] = error
             for line in str(error).splitlines():
                 session.say(f"{host.name}: {line}")
+        if session.exchanging(machine):
+            _back_to_the_old_driver(session, host, machine)
         return False
 
     return FunctionCommand(fail, (), {})
@@ -60,7 +62,7 @@ def guarded(body: Callable[[Session, Host, Machine], Commands]) -> Commands:
             raise RunError(f"{machine.host_name}, the machine of this guest, failed: nothing is done here")
         yield from body(session, host, machine)
     except RunError as error:
-        yield _fails(session, host, error)
+        yield _fails(session, host, machine, error)
 
 
 def carried(session: Session, machine: Machine, item: Item) -> Callable[[State, Host], bool]:
@@ -83,7 +85,9 @@ def carried(session: Session, machine: Machine, item: Item) -> Callable[[State, 
                 session.end(machine, item, str(problem))
             if ticker is not None:
                 ticker.kill()
-            if item.host == machine.host_name:
+            if session.exchanging(machine):
+                _back_to_the_old_driver(session, host, machine)
+            elif item.host == machine.host_name:
                 ticker = gevent.spawn(_tick, session, host.name, f"the way back after: {item.text}")
                 take_back(session, machine, item.step)
             return False
@@ -94,6 +98,18 @@ def carried(session: Session, machine: Machine, item: Item) -> Callable[[State, 
         return True
 
     return act
+
+
+def _back_to_the_old_driver(session: Session, host: Host, machine: Machine) -> None:
+    """Whatever went wrong until the services answered: guests were stopped for another driver, and must not stay so."""
+    session.exchange_ended(machine)
+    ticker = gevent.spawn(
+        _tick, session, machine.host_name, "the way back to the driver that was loaded before"
+    )
+    try:
+        take_back(session, machine, Step.DRIVER)
+    finally:
+        ticker.kill()
 
 
 def _tick(session: Session, host: str, text: str) -> None:

@@ -13,19 +13,19 @@ from gevent.lock import RLock
 from pyinfra.api.host import Host
 from pyinfra.api.state import BaseStateCallback, State
 
-from checks.snapshot import CouldNotLook
-from provision.assign.decide import changed
+from checks.snapshot import CouldNotLook, Snapshot
 from provision.assign.handover import Handover
-from provision.host import assigned, view
+from provision.host import view
 from provision.host.observe import observe
 from provision.host.reboot import FOLLOWS_A_BOOT
+from provision.host.swap import STOP
 from provision.plan import PHASES, Item, Plan
 from provision.planner import Observed, Wanted, guest_requests, plan_machine, requests, restrict
 from provision.run import host_journal, lock
 from provision.run.errors import EXIT_DONE, EXIT_ERROR, HostChanged, RebootPending, RunError
 from provision.run.journal import Journal, new_run_id
 from provision.run.wanted import wanted_for
-from provision.spec import Guest, Machine
+from provision.spec import Machine
 
 
 def say_on_stderr(text: str) -> None:
@@ -64,6 +64,8 @@ class Session:
         self._shown: dict[str, frozenset[str]] = {}
         self._rebooted: set[str] = set()
         self.handovers: dict[str, Handover] = {}
+        self._exchanged: set[str] = set()
+        self._asleep: dict[str, Snapshot | None] = {}
         # A machine and its guests are worked on by several greenlets at once; one of them looks, the others wait.
         self._one_at_a_time: dict[str, RLock] = defaultdict(RLock)
         state.add_callback_handler(_Operations(self))  # type: ignore[no-untyped-call]
@@ -120,7 +122,8 @@ class Session:
             return self._observed[machine.name]
 
     def _observe(self, machine: Machine) -> Observed:
-        host = observe(self.host(machine.host_name), requests(machine, self.handovers.get(machine.name)))
+        asked = requests(machine, self.handovers.get(machine.name))
+        host = observe(self.host(machine.host_name), asked)
         wanted, scope = self.wanted(machine), self.hosts_in_limit(machine)
         guests = {}
         for guest in machine.guests:
@@ -134,9 +137,19 @@ class Session:
             guests[guest.name] = (
                 observe(self.host(name), guest_requests(machine, guest, wanted.services[guest.name]))
                 if running
-                else None
+                # Its files are as they were when this run stopped it.
+                else self._asleep.get(name)
             )
         return Observed(host, guests)
+
+    def exchanging(self, machine: Machine) -> bool:
+        """Did this run stop guests of the machine for another driver, which was not taken back yet?"""
+        return machine.name not in self._exchanged and any(
+            item.kind == STOP and item.host == machine.host_name for item in self.changed
+        )
+
+    def exchange_ended(self, machine: Machine) -> None:
+        self._exchanged.add(machine.name)
 
     def new_epoch(self, machine: Machine) -> None:
         """Something changed on the machine: what was seen is no longer trusted."""
@@ -144,19 +157,9 @@ class Session:
 
     def plan(self, machine: Machine) -> Plan:
         """The part of the machine's plan that this run was asked for."""
-        plan = plan_machine(
-            machine, self.wanted(machine), self.observed(machine), self.handovers.get(machine.name)
-        )
+        handover = self.handovers.get(machine.name)
+        plan = plan_machine(machine, self.wanted(machine), self.observed(machine), handover)
         return restrict(plan, self.phases, self.hosts_in_limit(machine))
-
-    def rests(self, machine: Machine, guest: Guest) -> bool:
-        """Does the guest lack a GPU that virtual machines have? Raises RunError when that cannot be told."""
-        try:
-            now = assigned.read(self.observed(machine).host)
-        except CouldNotLook as error:
-            raise RunError(str(error)) from error
-        record = changed(now, self.handovers.get(machine.name))
-        return guest.name in assigned.resting(machine, record)
 
     def show(self, machine: Machine) -> Plan:
         """The plan. The first one of a machine is remembered as what the operator was shown."""
@@ -231,6 +234,13 @@ class Session:
     def begin(self, machine: Machine, item: Item) -> None:
         """Right before an act: the lock still holds, and the journals know what is about to happen."""
         self.check_lock(machine)
+        if item.kind == STOP:
+            inside = self.observed(machine).guests
+            self._asleep |= {
+                machine.guest_host_name(guest): inside.get(guest.name)
+                for guest in machine.guests
+                if guest.name == item.subject
+            }
         self.new_epoch(machine)
         self._note(machine, "begin", item)
 

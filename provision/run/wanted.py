@@ -35,7 +35,7 @@ def _shipped(path: Path) -> Shipped:
 def wanted_for(machine: Machine) -> Wanted:
     """Reads files of the controller only."""
     services = {
-        guest.name: tuple(desired_service(guest, service) for service in guest.services)
+        guest.name: tuple(desired_service(guest, service) for service in guest.services if guest.managed)
         for guest in machine.guests
     }
     uv = _uv() if any(services.values()) else None

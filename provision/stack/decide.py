@@ -251,11 +251,8 @@ def _digests(desired: DesiredService) -> tuple[str, str]:
 def _service(desired: DesiredService, host: str, inside: Snapshot | None) -> list[Item]:
     name, unit = desired.name, desired.service.unit
     stage = Item(Step.STACK, "stack.stage", host, name, f"stage and verify {unit}", desired)
-    cutover = Item(
-        Step.SERVICE, "service.cutover", host, name, f"put {unit} into service and see it generate", desired
-    )
     if inside is None:
-        return [stage, cutover]
+        return [stage, cutover(desired, host)]
     items = []
     wanted = _digests(desired)
     if tuple(inside.digest(path) for path in _staged(desired)) != wanted or not _record_in_place(
@@ -263,8 +260,13 @@ def _service(desired: DesiredService, host: str, inside: Snapshot | None) -> lis
     ):
         items.append(stage)
     if not _in_service(desired, inside, wanted):
-        items.append(cutover)
+        items.append(cutover(desired, host))
     return items
+
+
+def cutover(desired: DesiredService, host: str) -> Item:
+    text = f"put {desired.service.unit} into service and see it generate"
+    return Item(Step.SERVICE, "service.cutover", host, desired.name, text, desired)
 
 
 def _record_in_place(desired: DesiredService, inside: Snapshot) -> bool:

@@ -26,6 +26,7 @@ machine = Machine(
             name="llm",
             backend="lxc",
             id={id!r},
+            unprivileged={unprivileged},
             services=[
                 Service(
                     name="tiny",
@@ -61,6 +62,7 @@ class Place(Operator):
     container: Container
     port: int = field(default_factory=free_port)
     ssh: str = "None"
+    unprivileged: bool = False
 
     @property
     def guest_host(self) -> str:
@@ -82,6 +84,7 @@ class Place(Operator):
             _INVENTORY.format(
                 ssh=self.ssh,
                 id=self.container.name,
+                unprivileged=self.unprivileged,
                 engine=engine if engine is not None else wheels,
                 revision=demo_files.DEMO_REVISION,
                 folder=str(demo_files.model_folder(files)),

@@ -18,6 +18,8 @@ from tests.vm.rig import FUNCTIONS
 
 FIRST, SECOND = FUNCTIONS[0], FUNCTIONS[2]
 CONTAINER = "kpro-vm-test"
+OWN = "kpro-vm-own"
+"""The unprivileged one, which comes beside the other."""
 PORT = 18470
 DEADLINE = 1800
 """Seconds for one command: four times what the longest takes on an emulated host with two busy processors."""
@@ -31,12 +33,13 @@ machine = Machine(
     reboot={reboot!r},
     gpus=[Gpu(bdf=bdf, model="RTX A6000") for bdf in {gpus!r}],
     gpu_count={gpu_count},
-    driver=Driver(version={driver!r}, flavour="open", route={route!r}),
+    driver=Driver(version={driver!r}, flavour={flavour!r}, route={route!r}),
     guests=[
         Guest(
             name="llm",
             backend="lxc",
             id={container!r},
+            unprivileged={unprivileged},
             gpus={gpus!r},
             services=[
                 Service(
@@ -68,10 +71,12 @@ class Metal(Operator):
         gpus: tuple[str, ...] = ("01:00.0", "02:00.0"),
         gpu_count: int = 2,
         driver: str = demo.DRIVER,
+        flavour: str = "open",
         route: str = "prebuilt",
         reboot: str = "allowed",
         flags: tuple[str, ...] = (),
         replay: bool = True,
+        unprivileged: bool = False,
     ) -> None:
         files = self.folder / "files"
         demo_files.prepare(files)
@@ -85,12 +90,14 @@ class Metal(Operator):
                 gpus=list(gpus),
                 gpu_count=gpu_count,
                 driver=driver,
+                flavour=flavour,
                 route=route,
-                container=CONTAINER,
+                container=OWN if unprivileged else CONTAINER,
+                unprivileged=unprivileged,
                 wheels=str(demo_files.wheel_folder(files)),
                 revision=demo_files.DEMO_REVISION,
                 model=str(demo_files.model_folder(files)),
-                port=PORT,
+                port=PORT + unprivileged,
                 flags=list(flags),
                 replay=str(demo.record()) if replay else None,
             )
@@ -103,9 +110,9 @@ class Metal(Operator):
         """What a script on the host says. Raises when it fails."""
         return self.vm.ssh(script, timeout=timeout).stdout
 
-    def inside(self, script: str) -> str:
+    def inside(self, script: str, container: str = CONTAINER) -> str:
         """The same in the container."""
-        return self.vm.ssh(f"lxc-attach -n {CONTAINER} -- sh -s", stdin=script.encode()).stdout
+        return self.vm.ssh(f"lxc-attach -n {container} -- sh -s", stdin=script.encode()).stdout
 
     def drivers(self) -> dict[str, str]:
         """The driver of every GPU and audio function; empty for none."""
@@ -122,12 +129,12 @@ class Metal(Operator):
         )
         return {line.split(" ", 4)[-1]: line for line in self.sh(script, timeout=300).splitlines()}
 
-    def answer(self) -> str:
+    def answer(self, port: int = PORT) -> str:
         """What the service generates, asked from the host without any code of the product."""
         body = json.dumps({"model": "tiny", "prompt": "hello", "max_tokens": 4, "ignore_eos": True})
         script = (
             "import sys,json,urllib.request as u;"
-            f"r=u.Request('http://127.0.0.1:{PORT}/v1/completions',sys.stdin.buffer.read(),"
+            f"r=u.Request('http://127.0.0.1:{port}/v1/completions',sys.stdin.buffer.read(),"
             "{'Content-Type':'application/json'});"
             "print(json.load(u.urlopen(r,timeout=60))['choices'][0]['text'])"
         )

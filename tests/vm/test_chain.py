@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.vm.place import FIRST, SECOND, Metal
+from tests.vm.place import FIRST, OWN, PORT, SECOND, Metal
 from tests.vm.rig import FUNCTIONS
 
 pytestmark = pytest.mark.usefixtures("one_operator")
@@ -110,6 +110,45 @@ def test_it_is_still_so_after_a_reboot(metal: Metal) -> None:
     done = metal.provision("apply", str(metal.inventory), "--json")
     assert done.returncode == 0, done.stderr[-3000:]
     assert json.loads(done.stdout)["changed"] == []
+
+
+OPEN = r"""
+import errno, os, pwd
+os.setgid(8100); os.setuid(8100)
+for name in ("nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm"):
+    try:
+        os.close(os.open("/dev/" + name, os.O_RDWR))
+        print(name, "opened")
+    except OSError as error:
+        print(name, errno.errorcode[error.errno])
+"""
+
+
+def test_an_unprivileged_container_uses_the_gpus_and_its_ids_are_nobodys(metal: Metal) -> None:
+    """The emulated card answers an open with EIO; what must not be is that the kernel does not let the container in."""
+    metal.write(unprivileged=True)
+    done = metal.apply()
+    assert done.returncode == 0, done.stderr[-5000:]
+    assert "REPLAYED (pass)" in done.stderr
+    assert metal.answer(PORT + 1).strip()
+    first = metal.inside("cat /proc/self/uid_map", OWN).split()[1]
+    assert int(first) >= 100000
+    assert f"root:{first}:65536" in metal.sh("cat /etc/subuid /etc/subgid")
+    said = dict(line.split() for line in metal.inside(f"python3 - <<'END'{OPEN}END\n", OWN).splitlines())
+    assert said["nvidiactl"] == said["nvidia-uvm"] == "opened"
+    assert {said["nvidia0"], said["nvidia1"]} <= {"opened", "EIO"}
+    assert metal.sh("stat -c %u /var/lib/lxc/kpro-vm-own/rootfs/etc/passwd").strip() == first
+    again = metal.provision("apply", str(metal.inventory), "--json")
+    assert json.loads(again.stdout)["changed"] == [], again.stderr[-3000:]
+
+
+def test_a_node_that_others_may_not_open_is_closed_to_an_unprivileged_container(metal: Metal) -> None:
+    metal.sh("chmod 600 /dev/nvidiactl")
+    try:
+        said = metal.inside(f"python3 - <<'END'{OPEN}END\n", OWN)
+    finally:
+        metal.sh("chmod 666 /dev/nvidiactl")
+    assert "nvidiactl EACCES" in said
 
 
 def test_an_honest_gate_stops_the_deploy_in_the_kernels_words(metal: Metal) -> None:

@@ -1,101 +1,159 @@
-"""Kernel command lines: /etc/default/grub and grub.d/*.cfg (shell assignments), /etc/kernel/cmdline (one line).
+"""Kernel command lines: /etc/default/grub and grub.d/*.cfg, dracut's kernel_cmdline (shell assignments), and
+/etc/kernel/cmdline (one line). Pure.
 
-GRUB's files are read by a shell: only assignments to GRUB_CMDLINE_LINUX* are looked at, quotes and line ends inside
-the value belong to it, and comments stay as they are. Parameters of modules are ``module.name=value``, dash and
-underscore being the same (Documentation/admin-guide/kernel-parameters.rst).
+Parameters are separated by white space, which double quotes hold together; those of modules are ``module.name=value``,
+dash and underscore being the same (Documentation/admin-guide/kernel-parameters.rst, lib/cmdline.c ``next_arg``). A
+shell's file is not run: a parameter counts in the value of whatever variable it stands, for that is how pieces of a
+command line are put together; one that stands elsewhere is left to the operator.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
+from provision.host.release import shell
 from provision.host.release.modprobe import is_nvidia
-from provision.host.release.target import BINDERS, Holder, Target, module, nothing, takes, without_ids
+from provision.host.release.shell import Char
+from provision.host.release.target import BINDERS, Holder, Target, module, nothing, takes
 
-_ASSIGNMENT = re.compile(r"^[ \t]*(?:export[ \t]+)?(?:GRUB_CMDLINE_LINUX\w*)\+?=", re.MULTILINE)
-_PARAMETER = re.compile(r"[^\s\"']+")
+_SHELL = ("/etc/default/", "/etc/dracut", "/usr/lib/dracut", "/run/dracut", "/usr/local/lib/dracut")
+_XEN = ("GRUB_CMDLINE_XEN", "GRUB_CMDLINE_XEN_DEFAULT")  # the hypervisor's own command line
 _BLACKLISTS = ("modprobe.blacklist", "module_blacklist", "rd.driver.blacklist")
+_EARLY = ("rd.driver.pre", "rd.driver.post")
+EARLY_VFIO = ("vfio", "vfio_pci", "vfio_pci_core", "vfio_iommu_type1", "vfio_virqfd", "pci_stub")
+"""What is loaded to take functions before others do."""
 
 
-def values(path: str, text: str) -> Iterator[tuple[int, int]]:
-    """Where the command lines begin and end in the text."""
-    if not path.startswith("/etc/default/"):
-        yield 0, len(text)
+@dataclass(frozen=True)
+class Parameter:
+    """``name=value``. ``place`` are its characters, ``said`` those of the value without quotes around it; ``known`` is
+    whether it stands where a command line is made of."""
+
+    name: str
+    place: tuple[Char, ...]
+    said: tuple[Char, ...]
+    known: bool
+    blanks: tuple[Char, ...]
+
+    @property
+    def value(self) -> str:
+        return shell.text_of(self.said)
+
+    @property
+    def text(self) -> str:
+        return shell.text_of(self.place)
+
+
+def is_shell(path: str) -> bool:
+    return path.startswith(_SHELL)
+
+
+def parameters(path: str, text: str) -> Iterator[Parameter]:
+    """All parameters, in order."""
+    if not is_shell(path):
+        yield from _split(shell.plain(text), True)
         return
-    for match in _ASSIGNMENT.finditer(text):
-        yield match.end(), _end_of_word(text, match.end())
+    for word in shell.words(text):
+        if word.name not in _XEN:
+            yield from _split(word.chars, word.name is not None)
 
 
-def _end_of_word(text: str, at: int) -> int:
-    """The end of a shell word: quotes hold blanks and line ends together, a backslash the next character."""
-    quote = ""
-    while at < len(text):
-        character = text[at]
-        if character == "\\" and quote != "'":
+def _split(chars: Sequence[Char], known: bool) -> Iterator[Parameter]:
+    at = 0
+    # A quote without its other one holds nothing together.
+    holds = sum(char.text == '"' for char in chars) % 2 == 0
+    while at < len(chars):
+        while at < len(chars) and chars[at].text.isspace():
             at += 1
-        elif quote:
-            quote = "" if character == quote else quote
-        elif character in "\"'":
-            quote = character
-        elif character in " \t\n;&":
-            break
-        at += 1
-    return min(at, len(text))
+        start, quoted = at, False
+        while at < len(chars) and (quoted or not chars[at].text.isspace()):
+            quoted ^= holds and chars[at].text == '"'
+            at += 1
+        if at > start:
+            # One blank goes with a parameter that goes: the one before it, or after the first of a line.
+            beside = [*chars[max(start - 1, 0) : start], *chars[at : at + 1]]
+            blanks = [char for char in beside if char.text in " \t"]
+            yield _parameter(tuple(chars[start:at]), known, tuple(blanks[:1]))
+
+
+def _parameter(place: tuple[Char, ...], known: bool, blanks: tuple[Char, ...]) -> Parameter:
+    text = shell.text_of(place)
+    mark = text.find("=")
+    if mark < 0:
+        return Parameter(text.strip('"'), place, (), known, blanks)
+    said = tuple(char for char in place[mark + 1 :] if char.text != '"')
+    return Parameter(text[:mark].strip('"'), place, said, known, blanks)
 
 
 def find(path: str, text: str) -> tuple[Holder, ...]:
     """The parameters that bind functions, or keep NVIDIA's driver away."""
     found = []
-    for start, end in values(path, text):
-        for match in _PARAMETER.finditer(text, start, end):
-            number = text.count("\n", 0, match.start()) + 1
-            name, _, value = match[0].partition("=")
-            if _gives_ids(name):
-                found.append(Holder(path, number, match[0], f"gives {value} to vfio-pci", takes(value)))
-            elif name in _BLACKLISTS and any(is_nvidia(one) for one in value.split(",")):
-                found.append(Holder(path, number, match[0], "keeps nvidia from being loaded", nothing))
+    for parameter in parameters(path, text):
+        number = shell.line_of(text, parameter.place[0])
+        instead = None if parameter.known else f"take {parameter.text} out of {path}:{number}"
+        words = parameter.value.split(",")
+        if gives_ids(parameter.name):
+            what, holds = f"gives {parameter.value} to vfio-pci", takes(parameter.value)
+        elif parameter.name in _BLACKLISTS and any(is_nvidia(one) for one in words):
+            what, holds = "keeps nvidia from being loaded", nothing
+        elif parameter.name in _EARLY and any(module(one) in EARLY_VFIO for one in words):
+            what, holds = "loads vfio-pci before all other drivers", nothing
+        else:
+            continue
+        found.append(Holder(path, number, parameter.text, what, holds, instead))
     return tuple(found)
 
 
-def _gives_ids(name: str) -> bool:
+def gives_ids(name: str) -> bool:
     before, _, parameter = name.partition(".")
     return parameter == "ids" and module(before) in BINDERS
 
 
 def clean(path: str, text: str, target: Target) -> str:
     """The same text without the target's ids and without what keeps nvidia away."""
-    for start, end in reversed(list(values(path, text))):
-        text = text[:start] + _cleaned(text[start:end], target) + text[end:]
-    return text
-
-
-def _cleaned(line: str, target: Target) -> str:
-    gone: list[tuple[int, int, str]] = []
-    for match in _PARAMETER.finditer(line):
-        name, _, value = match[0].partition("=")
-        if _gives_ids(name) and any(target.has_id(entry) for entry in value.split(",")):
-            kept = without_ids(value, target)
-        elif name in _BLACKLISTS and any(is_nvidia(one) for one in value.split(",")):
-            if target.keeping and name != "module_blacklist":
-                continue
-            kept = ",".join(one for one in value.split(",") if one and not is_nvidia(one))
-        else:
+    gone: list[Char] = []
+    for parameter in parameters(path, text):
+        if not parameter.known:
             continue
-        gone.append((*match.span(), f"{name}={kept}" if kept else ""))
-    for start, end, new in reversed(gone):
-        if not new and line[end : end + 1] in (" ", "\t"):
-            end += 1
-        elif not new and start and line[start - 1] in " \t" and line[start - 2 : start - 1] != "\\":
-            start -= 1
-        line = line[:start] + new + line[end:]
-    return line
+        if gives_ids(parameter.name):
+            gone += _without(parameter, target.has_id)
+        elif parameter.name in _BLACKLISTS and not (target.keeping and parameter.name != "module_blacklist"):
+            gone += _without(parameter, is_nvidia)
+        elif parameter.name in _EARLY and not (target.keeping or target.others):
+            gone += _without(parameter, lambda one: module(one) in EARLY_VFIO)
+    return shell.without(text, gone)
+
+
+def _without(parameter: Parameter, goes: Callable[[str], bool]) -> tuple[Char, ...]:
+    """The characters that go: the entries of the list that are meant with their commas, or the whole parameter when
+    no other entry is left."""
+    entries: list[list[Char]] = [[]]
+    for char in parameter.said:
+        if char.text == ",":
+            entries.append([])
+        entries[-1].append(char)
+    names = [shell.text_of(entry).lstrip(",") for entry in entries]
+    kept = [name for name in names if name and not goes(name)]
+    if not any(name and goes(name) for name in names):
+        return ()
+    if not kept:
+        return (*parameter.place, *parameter.blanks)
+    gone: list[Char] = []
+    first = True
+    for name, entry in zip(names, entries, strict=True):
+        if name and not goes(name):
+            # What is now the first entry has no comma before it.
+            gone += entry[:1] if first and entry[0].text == "," else []
+            first = False
+        else:
+            gone += entry
+    return tuple(gone)
 
 
 def blocked(running: str) -> str | None:
     """The parameter of the running command line with which the kernel itself refuses NVIDIA's modules."""
-    for match in _PARAMETER.finditer(running):
-        name, _, value = match[0].partition("=")
-        if name == "module_blacklist" and any(is_nvidia(one) for one in value.split(",")):
-            return match[0]
+    for parameter in parameters("/proc/cmdline", running):
+        if parameter.name == "module_blacklist" and any(is_nvidia(one) for one in parameter.value.split(",")):
+            return parameter.text
     return None

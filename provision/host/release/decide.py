@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Literal
 
 from checks.snapshot import CouldNotLook, Snapshot
-from provision.host import assigned, boot, view
+from provision.guest import ours
+from provision.host import assigned, boot, users, view
 from provision.host.moves import Edits, Load, Reason, Regenerate, Switch
 from provision.host.release import configuration, refusals
 from provision.host.release.reasons import ROWS, Look
@@ -50,6 +51,8 @@ def look_at(machine: Machine, snapshot: Snapshot) -> Look:
         boot.kernel_log(snapshot),
         view.driver(snapshot),
         pinned,
+        users.owners(snapshot),
+        ours.names(machine, snapshot),
     )
 
 
@@ -123,9 +126,11 @@ def _load(machine: Machine, look: Look, seen: Hands) -> list[Item]:
     if not unbound and look.driver == look.pinned:
         return []
     version, flavour = machine.driver.version, machine.driver.flavour
-    move = Load(version, flavour, tuple(gpu.bdf for gpu in seen.gpus), seen.aside)
+    swap = look.driver if look.driver != look.pinned else None
+    move = Load(version, flavour, tuple(gpu.bdf for gpu in seen.gpus), seen.aside, swap)
     bind = f" and bind {', '.join(gpu.bdf.short for gpu in unbound)} to it" if unbound else ""
-    text = f"load NVIDIA's driver {version} ({flavour}){bind}"
+    instead = f" in place of {swap[0]} ({swap[1]})" if swap else ""
+    text = f"load NVIDIA's driver {version} ({flavour}){instead}{bind}"
     return [_item(machine, Step.DRIVER, "driver.load", "nvidia", text, move)]
 
 

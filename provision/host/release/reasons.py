@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from checks.bdf import Bdf
+from provision.host import users
 from provision.host.boot import Module, Opener
 from provision.host.release import cmdline
 from provision.host.view import PciFunction
@@ -18,7 +19,8 @@ from provision.host.view import PciFunction
 
 @dataclass(frozen=True)
 class Look:
-    """What the rows look at. ``driver`` and ``pinned``: version and flavour of the loaded module, of the inventory."""
+    """What the rows look at. ``driver`` and ``pinned``: version and flavour of the loaded module, of the inventory;
+    ``groups`` are the control groups of those who have its device files open, ``ours`` the containers that kpro made."""
 
     running_cmdline: str
     running_kernel: str
@@ -29,6 +31,8 @@ class Look:
     kernel_log: tuple[str, ...]
     driver: tuple[str, str] | None
     pinned: tuple[str, str] | None
+    groups: dict[int, str] = field(default_factory=dict)
+    ours: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -67,12 +71,12 @@ def _console(look: Look, gpu: PciFunction) -> str | None:
 def _other_driver(look: Look, gpu: PciFunction) -> str | None:
     if look.driver is None or look.pinned is None or look.driver == look.pinned:
         return None
-    users = [str(opener) for opener in look.openers if opener.target.startswith("/dev/nvidia")]
-    users += [name for name, module in look.modules.items() if name.startswith("nvidia") and module.in_use]
+    strangers = users.users(look.openers, look.modules, look.groups, look.ours).strangers
+    if not strangers:
+        return None
     return (
-        f"NVIDIA's module {look.driver[0]} ({look.driver[1]}) is in use by {', '.join(users)}"
-        if users
-        else None
+        f"NVIDIA's module {look.driver[0]} ({look.driver[1]}) is in use by {', '.join(strangers)}, "
+        "which kpro did not make and does not stop"
     )
 
 

@@ -20,10 +20,12 @@ BINDERS = ("vfio_pci", "pci_stub")
 @dataclass(frozen=True)
 class Target:
     """The functions to release. ``keeping``: another NVIDIA GPU stays with virtual machines, so that what only orders
-    the loading of modules stays too."""
+    the loading of modules stays too. ``others``: so do devices of other makers, by their ids, so that what orders the
+    drivers of sound and USB stays."""
 
     functions: tuple[PciFunction, ...]
     keeping: bool = False
+    others: bool = False
 
     def has_id(self, text: str) -> bool:
         """Does one entry of an ``ids=`` list take one of the functions?"""

@@ -142,43 +142,56 @@ def test_a_record_that_cannot_be_read_is_no_record_of_nothing(place: Place) -> N
         assert "assign.record" not in kinds(place.plan("vm"))
 
 
+USER = "4711\t/dev/nvidia1\tpython3 train.py\n"
+
+
 def test_a_process_that_is_not_ours_is_named_and_nothing_is_handed_over(place: Place) -> None:
-    place.seen.cmd("gpu-users", "4711\t/dev/nvidia1\t0::/user.slice/session-3.scope\tpython3 train.py\n")
+    place.seen.cmd("openers", USER).cmd("gpu-owners", "4711\t/user.slice/session-3.scope\n")
     assert "process 4711 (python3 train.py) has /dev/nvidia1 open" in refused(place.plan("vm"))
+    place.seen.put("cmd", "gpu-owners", None, "cannot be read")
+    assert "process 4711" in refused(place.plan("vm"))
 
 
 @pytest.mark.parametrize(
     "group",
     [
-        "0::/lxc.payload.202/system.slice/kpro-tiny.service",
-        "0::/lxc.payload.202-1/init.scope",
-        "0::/system.slice/nvidia-persistenced.service",
-        "12:devices:/system.slice/nvidia-dcgm.service",
+        "/lxc.payload.202/system.slice/kpro-tiny.service",
+        "/lxc.payload.202",
+        "/system.slice/nvidia-persistenced.service",
+        "/system.slice/nvidia-dcgm.service",
     ],
 )
 def test_our_container_and_services_that_hold_every_gpu_are_no_reason(place: Place, group: str) -> None:
-    place.seen.cmd("gpu-users", f"4711\t/dev/nvidia1\t{group}\tx\n")
+    place.seen.cmd("openers", USER).cmd("gpu-owners", f"4711\t{group}\n")
     assert not refused(place.plan("vm"))
 
 
 @pytest.mark.parametrize(
     "group",
-    ["0::/lxc.payload.201/x", "0::/lxc.payload.2021/x", "0::/lxc.payload.other/x", "0::/lxc/202/x", ""],
+    [
+        "/lxc.payload.201/x",
+        "/lxc.payload.2021/x",
+        "/lxc.payload.other/x",
+        "/user.slice/lxc.payload.202/x",
+        "/lxc.payload.9/lxc.payload.202",
+        "/user.slice/nvidia-dcgm.service",
+        "",
+    ],
 )
 def test_another_container_that_has_the_gpu_open_is_a_reason(place: Place, group: str) -> None:
-    place.seen.cmd("gpu-users", f"4711\t/dev/nvidia1\t{group}\tx\n")
+    place.seen.cmd("openers", USER).cmd("gpu-owners", f"4711\t{group}\n")
     assert "process 4711" in refused(place.plan("vm"))
 
 
 def test_who_uses_another_gpu_is_no_reason(place: Place) -> None:
-    place.seen.cmd("gpu-users", "4711\t/dev/nvidia0\t0::/user.slice\tpython3 train.py\n")
+    place.seen.cmd("openers", USER.replace("nvidia1", "nvidia0")).cmd("gpu-owners", "")
     assert not refused(place.plan("vm"))
 
 
 def test_users_that_could_not_be_listed_are_never_none(place: Place) -> None:
     for output, code in (("rubbish\n", 0), ("", 1)):
-        place.seen.cmd("gpu-users", output, code)
-        assert "GPUs" in refused(place.plan("vm"))
+        place.seen.cmd("openers", output, code)
+        assert "open device files" in refused(place.plan("vm"))
 
 
 def test_a_neighbour_of_the_group_that_the_machine_needs_keeps_the_gpu(place: Place) -> None:
@@ -218,7 +231,9 @@ def test_a_container_of_somebody_else_is_not_stopped(place: Place) -> None:
 
 def test_a_gpu_in_use_over_an_nvswitch_keeps_fabric_manager_running(place: Place) -> None:
     place.seen.gpu("0000:09:00.0", "nvidia", "9", device="0x22a3", pci_class="0x068000")
-    place.seen.cmd("gpu-users", "4711\t/dev/nvidia0\t0::/lxc.payload.201/x\tvllm\n")
+    place.seen.cmd("openers", USER.replace("nvidia1", "nvidia0")).cmd(
+        "gpu-owners", "4711\t/lxc.payload.201\n"
+    )
     assert "nvidia-fabricmanager is stopped" in refused(place.plan("vm"))
-    place.seen.cmd("gpu-users", "")
+    place.seen.cmd("openers", "")
     assert not refused(place.plan("vm"))

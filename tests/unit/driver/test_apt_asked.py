@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from provision.data.driver_packages import DOES_NOT_BUILD, PARTS, known_failure, upstream
+from provision.data.driver_packages import PARTS, upstream
 from provision.driver.makelog import first_error
 from provision.host.apt_asked import explain
 
@@ -69,30 +69,8 @@ def test_the_first_error_of_recorded_logs(shared: Path) -> None:
     assert "Error 2" in first_error(log)
 
 
-@pytest.mark.parametrize(
-    ("version", "kernel", "fails"),
-    [
-        ("550.163.01", "6.12.117+deb13-amd64", True),
-        ("550.163.01", "6.12.107+deb13-amd64", False),
-        ("550.163.01", "6.17.13-2-pve", True),
-        ("580.95.05", "6.17.13-2-pve", True),
-        ("580.105.08", "6.17.13-2-pve", False),
-        ("580.119.02", "7.0.9-1-cachyos", True),
-        ("580.178.04", "7.0.14-15-pve", False),
-        ("590.48.01", "7.0.14-15-pve", True),
-        ("610.43.02", "7.0.2-7-pve", False),
-        ("580.142", "7.1.2-1", True),
-        ("580.159.04", "7.1.2-1", False),
-        ("535.261.03", "6.1.0-50-amd64", False),
-        ("550.163.01", "6.170.1-pve", False),
-    ],
-)
-def test_what_is_known_not_to_compile(version: str, kernel: str, fails: bool) -> None:
-    assert (known_failure(version, kernel) is not None) == fails
-
-
 def test_rows_have_sources_and_versions_compare() -> None:
-    assert all(len(row.source) > 10 for row in (*PARTS, *DOES_NOT_BUILD))
+    assert all(len(row.source) > 10 for row in PARTS)
     assert upstream("535.261.03-1") == "535.261.03"
     assert upstream("550.163.01-4~bpo13+1") == "550.163.01"
     assert upstream("1:535.261.03-1~deb12u1") == "535.261.03"

@@ -82,6 +82,7 @@ def host(machine: Machine) -> Seen:
     ):
         seen.put("file", path, None)
     seen.put("file", "/etc/kpro/test-host", None).put("stat", "/etc/kpro/test-host", None)
+    seen.put("file", "/sys/bus/pci/devices/0000:42:00.0/numa_node", "-1\n")
     return seen.driver("580.159.04").served(machine)
 
 

@@ -81,7 +81,7 @@ class Seen:
         self.put("file", "/proc/modules", "ext4 900000 1 - Live 0x0\n")
         self.put("file", "/sys/module/module/parameters/sig_enforce", "N\n")
         self.put("file", "/sys/kernel/security/lockdown", None)
-        self.put("file", assigned.PATH, None).cmd("gpu-users", "")
+        self.put("file", assigned.PATH, None)
         for path in (reboot.ARM, *reboot.TAKEN_BACK, nodes.UNIT, nodes.SCRIPT):
             self.put("file", path, None)
         self.put("link", nodes.LINK, None).cmd("device-nodes", "").tools("zstd", "dkms", "update-grub")

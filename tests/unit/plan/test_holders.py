@@ -249,7 +249,7 @@ def test_a_command_line_that_holds_no_gpu_stays(line: str) -> None:
             'GRUB_CMDLINE_LINUX="$GRUB_CMDLINE_LINUX\n vfio-pci.ids=10de:2230\n quiet"\n',
             'GRUB_CMDLINE_LINUX="$GRUB_CMDLINE_LINUX\n\n quiet"\n',
         ),
-        ("GRUB_CMDLINE_LINUX=a#b\\ vfio-pci.ids=10de:2230\n", "GRUB_CMDLINE_LINUX=a#b\\ \n"),
+        ("GRUB_CMDLINE_LINUX=a#b\\ vfio-pci.ids=10de:2230\n", "GRUB_CMDLINE_LINUX=a#b\n"),
         ('GRUB_CMDLINE_XEN="vfio-pci.ids=10de:2230"\n', 'GRUB_CMDLINE_XEN="vfio-pci.ids=10de:2230"\n'),
         ('GRUB_CMDLINE_LINUX="a \\" vfio-pci.ids=10de:2230"\n', 'GRUB_CMDLINE_LINUX="a \\""\n'),
     ],

@@ -30,6 +30,9 @@ class Run:
     def say(self, text: str) -> None:
         self.said.append(text)
 
+    def exchanging(self, machine: Any) -> bool:
+        return False
+
     def begin(self, machine: Any, item: Item) -> None:
         pass
 

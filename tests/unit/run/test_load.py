@@ -152,16 +152,15 @@ def test_another_version_than_the_pin_is_no_success(machine: Machine) -> None:
     (machine.root / "version").write_text(VERSION.format("550.163.01"))
     done = machine.run(load_script(LOAD))
     assert done.returncode == 4
-    assert "version 550.163.01 is loaded, 535.261.03 is wanted" in done.stdout
+    assert "driver 550.163.01 open is loaded, 535.261.03 (open) is wanted" in done.stdout
 
 
 def test_a_loaded_version_in_use_is_left_alone(machine: Machine) -> None:
-    module = machine.root / "module" / "nvidia"
-    module.mkdir(parents=True)
-    (module / "version").write_text("550.163.01\n")
+    (machine.root / "module" / "nvidia").mkdir(parents=True)
+    (machine.root / "version").write_text(VERSION.format("550.163.01"))
     done = machine.run(load_script(LOAD))
     assert done.returncode == 4
-    assert "version 550.163.01 is loaded and in use" in done.stdout
+    assert "driver 550.163.01 open is in use and stays loaded" in done.stdout
     assert "modprobe nvidia" not in machine.calls
 
 

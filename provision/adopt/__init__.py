@@ -1,0 +1,1 @@
+"""Services that somebody set up by hand: found by their processes, compared, never changed."""

@@ -1,0 +1,1 @@
+"""Proxmox VE's containers: their configuration files read, judged and edited."""

@@ -1,0 +1,290 @@
+"""A container's configuration file as it is to be: what a guest needs and lacks is added, all else stays byte for byte.
+
+A devN is found again by its path. What a file says already in another way (another mode, ``onboot: 0``) is its owner's
+word: it is noted, or refused where the service could not work with it, and never rewritten. Only lines that kpro wrote
+itself (``ours``) are replaced or removed. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from provision.guest.proxmox.grammar import Conf, Line, parse, properties
+from provision.guest.proxmox.schema import DEVICE, FEATURES, MOUNT
+
+GPU_NODE = re.compile(r"/dev/nvidia[0-9]+")
+
+
+@dataclass(frozen=True)
+class Place:
+    """A folder of the machine that the guest sees. ``shared``: it is on a storage that several nodes have."""
+
+    source: str
+    target: str
+    read_only: bool = True
+    shared: bool = False
+
+    @property
+    def value(self) -> str:
+        read_only = ",ro=1" if self.read_only else ""
+        shared = ",shared=1" if self.shared else ""
+        return f"{self.source},mp={self.target}{read_only},backup=0{shared}"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a guest needs of its container. ``nodes`` are device paths of the machine; ``keys`` are added where the file
+    does not say them; ``raw`` are ``lxc.*`` lines that only a raw edit can add; ``user`` is the uid and gid, inside,
+    that opens the nodes."""
+
+    nodes: tuple[str, ...] = ()
+    places: tuple[Place, ...] = ()
+    nesting: bool = True
+    keys: tuple[tuple[str, str], ...] = ()
+    raw: tuple[tuple[str, str], ...] = ()
+    user: int = 8100
+
+
+@dataclass(frozen=True)
+class Edited:
+    """``text`` is the whole file afterwards. ``options`` and ``delete`` are the part of it that ``pct set`` can do, and
+    ``lines`` the raw lines that it cannot. ``changed``: keys whose value was another one before: a running container
+    gets that at its next start only. ``wrong`` are (what was seen, why it matters, next step)."""
+
+    text: str
+    options: dict[str, str] = field(default_factory=dict)
+    delete: tuple[str, ...] = ()
+    lines: tuple[tuple[str, str], ...] = ()
+    dropped: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    wrong: tuple[tuple[str, str, str], ...] = ()
+
+    @property
+    def ours(self) -> frozenset[str]:
+        """The lines that this edit puts there."""
+        return frozenset(
+            [f"{key}: {value}" for key, value in self.options.items()]
+            + [f"{key}: {value}" for key, value in self.lines]
+        )
+
+
+class _Edit:
+    """Collects one file's changes."""
+
+    def __init__(self, conf: Conf, ours: frozenset[str], id: str) -> None:
+        self.conf = conf
+        self.ours = ours
+        self.id = id
+        self.effective = conf.effective()
+        self.options: dict[str, str] = {}
+        self.delete: list[str] = []
+        self.lines: list[tuple[str, str]] = []
+        self.dropped: list[str] = []
+        self.notes: list[str] = []
+        self.wrong: list[tuple[str, str, str]] = []
+
+    def is_ours(self, line: Line) -> bool:
+        return f"{line.key}: {line.value}" in self.ours
+
+    def free(self, kind: str) -> str | None:
+        """The lowest number that no line of the current or pending configuration has."""
+        taken = {line.key for line in self.conf.of_kind("option") if line.section in ("", "pve:pending")}
+        taken |= set(self.options)
+        return next((f"{kind}{number}" for number in range(256) if f"{kind}{number}" not in taken), None)
+
+    def indexed(self, kind: str) -> dict[str, Line]:
+        named = {key: line for key, line in self.effective.items() if re.fullmatch(f"{kind}[0-9]+", key)}
+        return dict(sorted(named.items(), key=lambda pair: int(pair[0].removeprefix(kind))))
+
+    def nodes(self, wanted: Wanted) -> None:
+        there: dict[str, tuple[str, dict[str, str]]] = {}
+        for key, line in self.indexed("dev").items():
+            parts, _ = properties(line.value, DEVICE)
+            there.setdefault(parts.get("path", ""), (key, parts))
+        stale = [
+            key
+            for key, line in self.indexed("dev").items()
+            if self.is_ours(line) and _path(line) not in wanted.nodes
+        ]
+        for path in wanted.nodes:
+            if path in there:
+                self._usable(path, *there[path], wanted.user)
+                continue
+            # A GPU whose minor moved keeps its line, so that the other lines keep theirs.
+            reuse = next((key for key in stale if bool(GPU_NODE.fullmatch(path)) == _is_gpu(self, key)), None)
+            if reuse is not None:
+                stale.remove(reuse)
+            name = reuse or self.free("dev")
+            if name is None:
+                self.wrong.append(
+                    ("all 256 devN lines are taken", f"{path} cannot be passed in", "remove some of them")
+                )
+                return
+            self.options[name] = f"{path},mode=0666"
+        self.delete += stale
+
+    def _usable(self, path: str, key: str, parts: Mapping[str, str], user: int) -> None:
+        """Can the service's user open it? Without a mode it is root's alone (0660)."""
+        mode = int(parts.get("mode", "0660"), 8)
+        owner, group = int(parts.get("uid", 0)), int(parts.get("gid", 0))
+        bits = mode >> 6 if owner == user else mode >> 3 if group == user else mode
+        if parts.get("deny-write") == "1" or bits & 6 != 6:
+            self.wrong.append(
+                (
+                    f"{key} passes in {path} with mode {parts.get('mode', '0660')}"
+                    + (", deny-write" if parts.get("deny-write") == "1" else ""),
+                    f"a service that runs as uid {user} cannot open it, and a line of somebody else is not rewritten",
+                    f"pct set {self.id} -{key} {path},mode=0666",
+                )
+            )
+
+    def places(self, wanted: Wanted) -> None:
+        there = {}
+        for key, line in self.indexed("mp").items():
+            parts, _ = properties(line.value, MOUNT)
+            there[parts.get("mp", "").rstrip("/")] = (key, line, parts)
+        for place in wanted.places:
+            found = there.get(place.target.rstrip("/"))
+            if found is None:
+                name = self.free("mp")
+                if name is None:
+                    self.wrong.append(
+                        ("all 256 mpN lines are taken", f"{place.source} cannot be mounted", "remove some")
+                    )
+                    return
+                self.options[name] = place.value
+                continue
+            key, line, parts = found
+            same = parts["volume"].rstrip("/") == place.source.rstrip("/")
+            writable = place.read_only or parts.get("ro", "0") != "1"
+            if same and writable:
+                continue
+            if self.is_ours(line):
+                self.options[key] = place.value
+            else:
+                self.wrong.append(
+                    (
+                        f"{key} mounts {parts['volume']}{'' if writable else ' read-only'} at {place.target}",
+                        f"{place.source} is wanted there, and a line of somebody else is not rewritten",
+                        f"pct set {self.id} -{key} {place.value}, or correct the guest's mounts",
+                    )
+                )
+
+    def keys(self, wanted: Wanted) -> None:
+        for key, value in wanted.keys:
+            line = self.effective.get(key)
+            if line is None or (self.is_ours(line) and line.value != value):
+                self.options[key] = value
+            elif line.value != value and not _equal(line.value, value):
+                self.notes.append(
+                    f"{key} is {line.value}, and would be {value} (pct set {self.id} -{key} {value})"
+                )
+        if not wanted.nesting:
+            return
+        line = self.effective.get("features")
+        if line is None:
+            self.options["features"] = "nesting=1"
+            return
+        nesting = properties(line.value, FEATURES)[0].get("nesting")
+        if nesting is None:
+            self.options["features"] = f"{line.value.rstrip(', ')},nesting=1"
+        elif nesting != "1":
+            self.notes.append("features says nesting=0: systemd in the container cannot isolate its services")
+
+    def raw(self, wanted: Wanted) -> None:
+        needed = dict(wanted.raw)
+        for line in self.conf.of("raw"):
+            if self.is_ours(line) and needed.get(line.key) != line.value:
+                self.dropped.append(line.text)
+        there = {line.key: line for line in self.conf.of("raw") if line.text not in self.dropped}
+        for key, value in wanted.raw:
+            if key not in there:
+                self.lines.append((key, value))
+            elif there[key].value != value:
+                self.notes.append(f"{key} is {there[key].value}, and would be {value}: it is left as it is")
+
+
+def _path(line: Line) -> str:
+    return properties(line.value, DEVICE)[0].get("path", "")
+
+
+def _is_gpu(edit: _Edit, key: str) -> bool:
+    return GPU_NODE.fullmatch(_path(edit.effective[key])) is not None
+
+
+def _equal(one: str, other: str) -> bool:
+    """Two spellings of one boolean or number."""
+    words = {"on": "1", "yes": "1", "true": "1", "off": "0", "no": "0", "false": "0"}
+    return words.get(one.lower(), one) == words.get(other.lower(), other)
+
+
+def edit(text: str, wanted: Wanted, ours: Iterable[str] = (), id: str = "<vmid>") -> Edited:
+    """The file with all that the guest needs. ``ours`` are lines (``key: value``) that kpro put there before."""
+    work = _Edit(parse(text), frozenset(ours), id)
+    work.nodes(wanted)
+    work.places(wanted)
+    work.keys(wanted)
+    work.raw(wanted)
+    return Edited(
+        _written(text, work.options, work.delete, work.lines, work.dropped),
+        work.options,
+        tuple(work.delete),
+        tuple(work.lines),
+        tuple(work.dropped),
+        tuple(key for key in work.options if key in work.effective),
+        tuple(work.notes),
+        tuple(work.wrong),
+    )
+
+
+def with_raw(text: str, lines: Iterable[tuple[str, str]], dropped: Iterable[str] = ()) -> str:
+    """The file with raw lines in its current section, and without those that are dropped."""
+    return _written(text, {}, (), lines, dropped)
+
+
+def _written(
+    text: str,
+    options: Mapping[str, str],
+    delete: Iterable[str],
+    lines: Iterable[tuple[str, str]],
+    dropped: Iterable[str],
+) -> str:
+    """The lines of the file with some replaced, removed, and new ones put before the first section: an option behind
+    the last one that sorts before it, raw lines at the end of the current configuration."""
+    conf = parse(text)
+    gone, without = set(delete), set(dropped)
+    current: list[Line] = list(conf.lines[: conf.boundary])
+    rows: list[tuple[str, str]] = []
+    placed: set[str] = set()
+    for line in current:
+        if (line.kind == "option" and line.key in gone) or (line.kind == "raw" and line.text in without):
+            continue
+        if line.kind == "option" and line.key in options and line.key not in placed:
+            placed.add(line.key)
+            rows.append((line.key, f"{line.key}: {options[line.key]}"))
+        else:
+            rows.append((line.key if line.kind == "option" else "", line.text))
+    for key in sorted(set(options) - placed):
+        rows.insert(_behind(rows, key), (key, f"{key}: {options[key]}"))
+    new = [("", f"{key}: {value}") for key, value in lines]
+    end = len(rows)
+    while new and end and not rows[end - 1][1].strip():
+        end -= 1
+    rows[end:end] = new
+    texts = [row for _, row in rows] + [line.text for line in conf.lines[conf.boundary :]]
+    last = "\n" if text.endswith("\n") or not text or conf.boundary == len(conf.lines) else ""
+    if texts == [line.text for line in conf.lines]:
+        return text
+    return "\n".join(texts) + (last if texts else "")
+
+
+def _behind(rows: list[tuple[str, str]], key: str) -> int:
+    """Where a new option goes: behind the last one that sorts before it; else before the first option or raw line."""
+    before = [at for at, (other, _) in enumerate(rows) if other and other < key]
+    if before:
+        return before[-1] + 1
+    first = [at for at, (_, row) in enumerate(rows) if row.strip() and not row.startswith("#")]
+    return first[0] if first else len(rows)

@@ -1,0 +1,66 @@
+"""An exchange of the driver while the machine runs: which guests are stopped for it, and what follows. Pure.
+
+Only guests that kpro made are stopped; whoever else uses the driver is a reason to leave it to a reboot, and then there
+is no ``driver.load`` here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from checks.snapshot import CouldNotLook, Snapshot
+from provision.guest import ours
+from provision.host import view
+from provision.host.moves import Asleep, Load
+from provision.plan import Item, Plan, Refusal, Step
+from provision.spec import Guest, Machine
+
+STOP = "guests.stop"
+
+
+def swapped(items: Sequence[Item]) -> tuple[str, str] | None:
+    """The driver that one of these items takes out, None when none does."""
+    loads = [item.payload for item in items if item.kind == "driver.load"]
+    return next((load.instead for load in loads if isinstance(load, Load) and load.instead), None)
+
+
+def stops_plan(machine: Machine, snapshot: Snapshot, items: Sequence[Item]) -> Plan:
+    """``guests.stop`` for every guest with GPUs that runs, where ``items`` exchange the driver; nothing otherwise."""
+    old = swapped(items)
+    if old is None:
+        return Plan(machine.name)
+    found = []
+    try:
+        for guest in machine.guests:
+            if (
+                guest.gpus
+                and ours.made_here(machine, guest, snapshot)
+                and view.guest_state(snapshot, guest) == "running"
+            ):
+                found.append(_stop(machine, guest, snapshot, old))
+    except CouldNotLook as error:
+        refusal = Refusal(
+            f"machine {machine.name}",
+            str(error),
+            "a guest in an unknown state may use the driver that is to go",
+            "make it readable for the user that kpro connects as, then run again",
+        )
+        return Plan(machine.name, (), (refusal,))
+    return Plan(machine.name, tuple(found))
+
+
+def _stop(machine: Machine, guest: Guest, snapshot: Snapshot, old: tuple[str, str]) -> Item:
+    assert machine.driver is not None
+    units = tuple(service.unit for service in guest.services)
+    down = (
+        f"{', '.join(units)} {'is' if len(units) == 1 else 'are'} down"
+        if units
+        else "nothing of kpro's serves in it"
+    )
+    text = (
+        f"stop container {guest.id}: {down} while driver {old[0]} ({old[1]}) gives way to {machine.driver.version} "
+        f"({machine.driver.flavour}), until it is started again and its gate is green"
+    )
+    _, path = snapshot.command("lxc-path")
+    move = Asleep(guest.id, f"{path.strip()}/{guest.id}", units)
+    return Item(Step.DRIVER, STOP, machine.host_name, guest.name, text, move)

@@ -1,0 +1,77 @@
+"""``provision init``: its arguments read, its outcome told."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from checks.snapshot import CouldNotLook
+from provision.init import describe
+from provision.init.run import Asked, init
+from provision.run.commands import Answer
+from provision.run.errors import EXIT_DONE, RunError
+from provision.run.session import say_on_stderr
+from provision.spec import Ssh
+
+
+def answer(
+    host: str,
+    name: str | None,
+    output: Path | None,
+    port: int | None,
+    key: str | None,
+    known_hosts: str | None,
+    baseline: bool,
+) -> Answer:
+    """Raises ValueError for arguments that are none, RunError for everything that keeps it from looking."""
+    asked = _asked(host, name, output, port, key, known_hosts, baseline)
+    try:
+        found = init(asked, say_on_stderr)
+    except FileExistsError as error:
+        raise ValueError(str(error)) from error
+    except CouldNotLook as error:
+        raise RunError(f"{host} could not be described: {error}") from error
+    machine = found.machine
+    for remark in found.general:
+        say_on_stderr(f"note: {remark}")
+    for guest in machine.guests:
+        say_on_stderr(f"{guest.backend} {guest.id} ({guest.name}): {len(guest.gpus)} GPU(s)")
+        for remark in found.at.get(id(guest), []):
+            say_on_stderr(f"    note: {remark}")
+        for service in guest.services:
+            rate = f", {service.baseline.decode_tok_s:g} tok/s" if service.baseline else ""
+            engine = f"{service.engine.kind} {service.engine.version}"
+            say_on_stderr(f"    {service.unit}: {engine}, {service.model.repo}, port {service.port}{rate}")
+            for remark in found.at.get(id(service), []):
+                say_on_stderr(f"        note: {remark}")
+    say_on_stderr(f"written: {asked.output}; look at it, then: provision plan {asked.output}")
+    return Answer(EXIT_DONE, {"file": str(asked.output), "machine": machine.model_dump(mode="json")})
+
+
+def _asked(
+    host: str,
+    name: str | None,
+    output: Path | None,
+    port: int | None,
+    key: str | None,
+    known_hosts: str | None,
+    baseline: bool,
+) -> Asked:
+    user, at, address = host.rpartition("@")
+    local = host == "@local"
+    if local and (port or key or known_hosts):
+        raise ValueError("@local is this machine: --port, --key and --known-hosts do not go with it")
+    try:
+        ssh = (
+            None
+            if local
+            else Ssh(host=address, user=user if at else None, port=port, key=key, known_hosts=known_hosts)
+        )
+    except ValidationError as error:
+        raise ValueError(f"{host!r} is no host: write it as ssh takes it, like root@kpro6") from error
+    chosen = name or describe.name_of(socket.gethostname() if local else address)
+    if chosen != describe.name_of(chosen):
+        raise ValueError(f"--name {chosen!r}: lower-case letters, digits and dashes")
+    return Asked(ssh, chosen, output or Path("inventories") / f"{chosen}.py", baseline)

@@ -1,0 +1,298 @@
+"""What was found on a host, as the specs of an inventory and remarks on what they cannot say. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import ValidationError
+
+from checks.snapshot import CouldNotLook, Snapshot
+from provision.adopt import models, process, words
+from provision.adopt.plan import main_process
+from provision.adopt.process import Process
+from provision.adopt.words import Started
+from provision.data import profiles
+from provision.host import view
+from provision.init import host as hosts
+from provision.init.host import Container
+from provision.spec import Baseline, Engine, Found, Gpu, Guest, Machine, Model, Mount, Service, Ssh
+
+
+@dataclass
+class Description:
+    """The machine, and remarks: those of ``at`` stand in the file above the object that they are about."""
+
+    machine: Machine
+    general: list[str] = field(default_factory=list)
+    at: dict[int, list[str]] = field(default_factory=dict)
+
+    def remark(self, spec: Any, text: str) -> None:
+        self.at.setdefault(id(spec), []).append(text)
+
+
+def name_of(text: str) -> str:
+    """A name as inventories want it: ``KPRO6.example.org`` becomes ``kpro6``."""
+    short = text if re.fullmatch(r"[\d.]+", text) else text.split(".")[0]
+    return re.sub(r"[^a-z0-9]+", "-", short.lower()).strip("-")[:63] or "host"
+
+
+def model_requests(inside: Snapshot) -> list[str]:
+    """The second look into a guest: which files its engines were started with."""
+    wanted = []
+    for running in process.processes(inside):
+        started = words.started(running.words)
+        if started is not None:
+            wanted += models.requests(running, started.model)
+            wanted += models.requests(running, started.drafter) if started.drafter else []
+    return list(dict.fromkeys(wanted))
+
+
+def describe(
+    name: str,
+    ssh: Ssh | None,
+    snapshot: Snapshot,
+    guests: Mapping[str, tuple[Snapshot, Snapshot]],
+    baselines: Mapping[tuple[str, str], Baseline],
+) -> Description:
+    """The inventory of a host. ``guests``: both looks into each running container by its id; ``baselines`` by container
+    and unit. Raises CouldNotLook."""
+    named = hosts.models(snapshot)
+    general: list[str] = []
+    found = [function for function in view.pci_functions(snapshot) if function.is_gpu]
+    gpus = [Gpu(bdf=str(gpu.bdf), model=named.get(gpu.bdf, f"10de:{gpu.device[2:]}")) for gpu in found]
+    remarks: dict[int, list[str]] = {}
+    made = []
+    for container in hosts.containers(snapshot):
+        guest = _guest(container, snapshot, guests.get(container.id), baselines, remarks, general)
+        if guest is not None:
+            made.append(guest)
+    _own_services(snapshot, general)
+    machine = Machine(
+        name=name,
+        ssh=ssh,
+        managed=False,
+        gpus=tuple(gpus),
+        gpu_count=len(gpus),
+        driver=hosts.driver(snapshot),
+        guests=tuple(made),
+    )
+    return Description(machine, general, remarks)
+
+
+def _guest(
+    container: Container,
+    snapshot: Snapshot,
+    inside: tuple[Snapshot, Snapshot] | None,
+    baselines: Mapping[tuple[str, str], Baseline],
+    remarks: dict[int, list[str]],
+    general: list[str],
+) -> Guest | None:
+    """None for a container that has neither a GPU nor an engine: it is no business of an inventory of services."""
+    gpus, strange = hosts.gpus_of(container, snapshot)
+    said: list[str] = []
+    services: list[Service] = []
+    if inside is not None:
+        services = _services(container, *inside, baselines, remarks, said)
+    if not services and not container.minors:
+        return None
+    if inside is None:
+        said.append(f"it is {container.state}: what serves in it could not be seen")
+    for minor in strange:
+        said.append(f"it passes in /dev/nvidia{minor}, which no GPU of the machine has now")
+    suite = _suite(inside[0], said) if inside else "bookworm"
+    mounts = []
+    for bind in container.mounts:
+        try:
+            mounts.append(Mount(source=bind.source, target=bind.target, read_only=bind.read_only))
+        except ValidationError:
+            said.append(f"it shows {bind.source!r} at {bind.target!r}, which an inventory cannot name")
+    guest = Guest(
+        name=name_of(container.name),
+        backend=container.backend,
+        id=container.id,
+        managed=False,
+        suite=suite,
+        unprivileged=container.unprivileged,
+        network=container.network,
+        gpus=tuple(gpus),
+        mounts=tuple(mounts),
+        services=tuple(services),
+    )
+    remarks[id(guest)] = said
+    return guest
+
+
+def _suite(inside: Snapshot, said: list[str]) -> Any:
+    text = inside.text("/etc/os-release") or ""
+    match = re.search(r"^VERSION_CODENAME=\"?(\w+)", text, re.MULTILINE)
+    name = match[1] if match else "unknown"
+    if name in ("bookworm", "trixie"):
+        return name
+    said.append(f"it is {name}, which kpro does not make; suite is only a stand-in here")
+    return "bookworm"
+
+
+def _services(
+    container: Container,
+    first: Snapshot,
+    second: Snapshot,
+    baselines: Mapping[tuple[str, str], Baseline],
+    remarks: dict[int, list[str]],
+    said: list[str],
+) -> list[Service]:
+    there = process.processes(first)
+    units = process.units(first)
+    found: list[Service] = []
+    seen: set[str] = set()
+    for running in there:
+        started = words.started(running.words)
+        if started is None or running.unit in seen:
+            continue
+        if running.unit is None or running.unit not in units:
+            said.append(f"process {running.pid} serves {started.model} and belongs to no service of systemd")
+            continue
+        seen.add(running.unit)
+        try:
+            service, notes = _service(running, started, second, baselines.get((container.id, running.unit)))
+        except (CouldNotLook, ValidationError) as error:
+            said.append(f"{running.unit} serves {started.model}, and cannot be described: {error}")
+            continue
+        if service.name in {other.name for other in found}:
+            said.append(f"{running.unit} would be a second service called {service.name!r}")
+            continue
+        if units[running.unit].at_boot != "enabled":
+            notes.append(
+                f"{running.unit} is {units[running.unit].at_boot or 'static'}: it may not start at boot"
+            )
+        remarks[id(service)] = notes
+        found.append(service)
+    return found
+
+
+def _service(
+    running: Process, started: Started, second: Snapshot, baseline: Baseline | None
+) -> tuple[Service, list[str]]:
+    """Raises CouldNotLook when the engine's version or the model's files cannot be told."""
+    notes: list[str] = []
+    install = running.install(words.distributions(started.kind))
+    if install is None:
+        raise CouldNotLook(f"no installed {started.kind} lies beside {running.words[0]}")
+    version, python, folder = install
+    kind = words.kind_of_distribution(started.kind, next(d.rsplit("/", 1)[1] for d in running.dists))
+    model, where = _model(running, started.model, second, notes)
+    drafter = _model(running, started.drafter, second, notes)[0] if started.drafter else None
+    profile, flags = _profile(kind, version, started, notes)
+    if started.with_key:
+        notes.append("its API key stands in its command line, where every user of the guest can read it")
+    service = Service(
+        name=name_of((running.unit or "").removesuffix(".service").removeprefix("kpro-")),
+        engine=Engine(kind=kind, version=version, python=python),
+        model=model,
+        drafter=drafter,
+        profile=profile,
+        flags=flags,
+        environment=dict(sorted(running.values.items())),
+        listen=_address(started.listen),
+        port=started.port,
+        baseline=baseline,
+        found=Found(
+            unit=running.unit or "",
+            command=running.words,
+            environment=running.names,
+            engine=folder,
+            model=where,
+        ),
+    )
+    return service, notes
+
+
+def _address(listen: str) -> str:
+    return {"localhost": "127.0.0.1"}.get(listen, listen)
+
+
+def _model(running: Process, named: str, second: Snapshot, notes: list[str]) -> tuple[Model, str]:
+    identity = models.identity(running, named, second)
+    if not identity.recorded:
+        notes.append(
+            f"{identity.folder} records no commit: the revision is a sha1 over names and sizes of its files, "
+            "and repo is only a name"
+        )
+    elif identity.repo.startswith("local/"):
+        notes.append(f"{identity.folder} records its commit and not its repository: repo is only a name")
+    return Model(repo=identity.repo, revision=identity.revision), identity.folder
+
+
+def _profile(kind: str, version: str, started: Started, notes: list[str]) -> tuple[str, tuple[str, ...]]:
+    """The profile whose flags are all among the words, the longest one; and the flags that are left."""
+    best: tuple[str, tuple[str, ...]] = "plain", started.flags
+    for name in profiles.names(kind):
+        profile = profiles.find(name, kind)
+        if profile is None or not profile.fits(version) or (profile.drafter and started.drafter is None):
+            continue
+        left = _without(started.flags, profile.words(version, started.drafter))
+        if left is not None and len(left) < len(best[1]):
+            best = name, left
+    if any(word.partition("=")[0] in ("--speculative-config", "-sc") for word in best[1]):
+        notes.append(f"no profile drafts as it does: {best[1]}; the words stand in found.command alone")
+        best = best[0], tuple(_without_option(best[1], ("--speculative-config", "-sc")))
+    return best
+
+
+def _without(flags: Sequence[str], wanted: Sequence[str]) -> tuple[str, ...] | None:
+    """The words without the wanted ones, each option with its value; None where one is not among them."""
+    left = list(flags)
+    groups: list[list[str]] = []
+    for word in wanted:
+        if word.startswith("-") or not groups:
+            groups.append([])
+        groups[-1].append(word)
+    for group in groups:
+        at = next((i for i in range(len(left)) if left[i : i + len(group)] == group), None)
+        if at is None:
+            return None
+        del left[at : at + len(group)]
+    return tuple(left)
+
+
+def _without_option(flags: Sequence[str], names: Sequence[str]) -> list[str]:
+    left: list[str] = []
+    skip = False
+    for word in flags:
+        if skip and not word.startswith("-"):
+            skip = False
+            continue
+        skip = word in names
+        if word.partition("=")[0] not in names:
+            left.append(word)
+    return left
+
+
+def _own_services(snapshot: Snapshot, general: list[str]) -> None:
+    """Engines that run on the machine itself, or in containers of another kind: told, not described."""
+    for running in process.processes(snapshot):
+        started = words.started(running.words)
+        if started is None or re.search(r"lxc(\.payload)?[./]", running.cgroup):
+            continue
+        place = (
+            "in a container of Docker or Podman" if re.search(r"docker|libpod", running.cgroup) else "itself"
+        )
+        general.append(
+            f"a service runs on the machine {place} ({running.unit or f'process {running.pid}'}: {started.model}); "
+            "an inventory describes services in LXC and Proxmox containers"
+        )
+
+
+def unit_of(container: Container, inside: Snapshot) -> list[tuple[str, Started]]:
+    """The services of a guest that can be measured: unit and how it was started."""
+    there = process.processes(inside)
+    units = dict.fromkeys(one.unit for one in there if one.unit)
+    found = []
+    for unit in units:
+        running = main_process(unit, there)
+        started = words.started(running.words) if running else None
+        if started is not None:
+            found.append((unit, started))
+    return found

@@ -1,0 +1,53 @@
+"""The command ``provision inspect``. Heavy imports happen where they are used."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+EPILOG = """
+\b
+Examples:
+  provision inspect kpro5                  the GPUs of the machines of inventories/kpro5.py
+  provision inspect kpro5 --json           the same for a program
+  provision inspect --sysroot /tmp/tree    a recorded tree, or any part of one
+
+\b
+Exit codes: 0 looked, 1 a machine or tree could not be looked at, 2 usage or bad inventory.
+"""
+
+
+@click.command(epilog=EPILOG)
+@click.argument("inventory", required=False)
+@click.option(
+    "--limit", multiple=True, metavar="NAME", help="Only these machines, guests or groups; wildcards count."
+)
+@click.option(
+    "--sysroot",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Look at a recorded machine in this folder; nothing is connected to.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON (schema provision/1) on stdout.")
+def inspect(inventory: str | None, limit: tuple[str, ...], sysroot: Path | None, as_json: bool) -> None:
+    """Shows what holds each GPU, who uses it, how it can be released, and what fits it. Changes nothing.
+
+    INVENTORY is a file, or a bare word for inventories/<word>.py; with --sysroot it can be left out.
+    """
+    if inventory is None and sysroot is None:
+        raise click.UsageError("give an inventory, or --sysroot with a recorded tree")
+    if inventory is None and limit:
+        raise click.UsageError("--limit selects from an inventory: give one")
+    if sysroot is not None:
+        from provision.inspect import recorded
+
+        sys.exit(recorded.inspect(inventory, limit, sysroot, as_json))
+    import importlib
+
+    # Brings gevent's patches, before anything else of pyinfra is imported.
+    importlib.import_module("pyinfra_cli")
+    from provision.inspect import live
+
+    assert inventory is not None
+    sys.exit(live.inspect(inventory, limit, as_json))

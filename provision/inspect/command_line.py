@@ -1,0 +1,68 @@
+"""What the running kernel's command line says about GPUs and the IOMMU, typos among them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from difflib import get_close_matches
+
+from provision.inspect.report import Finding
+
+WHERE = "/proc/cmdline"
+_KNOWN = ("vfio-pci.ids", "vfio_pci.ids", "pci-stub.ids", "pci_stub.ids")
+_BLACKLISTS = ("modprobe.blacklist", "module_blacklist", "rd.driver.blacklist")
+_IOMMU = ("iommu", "intel_iommu", "amd_iommu")
+_FORM = "kernel, Documentation/admin-guide/kernel-parameters"
+
+
+def facts(text: str) -> dict[str, object]:
+    """How the machine was booted, as far as the line tells."""
+    words = text.split()
+    pairs = dict(word.partition("=")[::2] for word in words)
+    return {
+        "text": text.strip(),
+        "iommu": {name: pairs[name] for name in _IOMMU if name in pairs},
+        "boot_image": pairs.get("BOOT_IMAGE", "none (systemd-boot gives none, GRUB does)"),
+        "root": pairs.get("root", "none"),
+    }
+
+
+def findings(text: str) -> Iterator[Finding]:
+    """Parameters that mean something here, and those that look as if they did."""
+    for word in text.split():
+        name, _, value = word.partition("=")
+        if name in _BLACKLISTS and "nouveau" in value.split(","):
+            yield _note("cmdline.nouveau", word, "nouveau is kept away from the GPUs, as it should be")
+        if name == "pcie_acs_override":
+            yield Finding(
+                "cmdline.acs-override",
+                "problem",
+                WHERE,
+                word,
+                "IOMMU groups are split by decree, not by the hardware: devices of one real group can reach each "
+                "other's memory, the isolation is false",
+                "take it out unless a virtual machine needs it, and trust no group of this machine",
+                "Proxmox VE kernel patch 'pci: Enable overrides for missing ACS capabilities'",
+            )
+        if (name == "initcall_blacklist" and "sysfb_init" in value) or (name, value) == (
+            "video",
+            "efifb:off",
+        ):
+            yield _note(
+                "cmdline.console", word, "the firmware's framebuffer is kept off the GPU for virtual machines"
+            )
+        near = get_close_matches(name, _KNOWN, 1, 0.8) if name not in _KNOWN and name.endswith("ids") else []
+        if near:
+            yield Finding(
+                "cmdline.typo",
+                "note",
+                WHERE,
+                word,
+                f"no module is called {name.partition('.')[0]}: the parameter has no effect and binds nothing "
+                f"({near[0]} would)",
+                f"take {word} out",
+                _FORM,
+            )
+
+
+def _note(identity: str, seen: str, meaning: str) -> Finding:
+    return Finding(identity, "note", WHERE, seen, meaning, "", _FORM)

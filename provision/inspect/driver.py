@@ -1,0 +1,296 @@
+"""NVIDIA's driver on a machine: what is loaded, what is installed for which kernel, what failed to build. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from checks.snapshot import CouldNotLook
+from provision.data import kernels
+from provision.host import boot, dkms, driver_seen, view
+from provision.host.boot import Module
+from provision.inspect.look import Look
+from provision.inspect.report import NONE, Finding
+from provision.inspect.texts import Texts
+
+_VERSION = re.compile(r"\s(\d{3}\.\d+(?:\.\d+)?)\s")
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """The loaded module; both ``none`` when none is loaded."""
+
+    version: str
+    flavour: str
+
+    def as_dict(self) -> dict[str, str]:
+        return {"version": self.version, "flavour": self.flavour}
+
+
+def modules(look: Look, texts: Texts) -> dict[str, Module]:
+    """The loaded kernel modules, from /proc/modules or from what lsmod printed. Raises CouldNotLook."""
+    try:
+        return boot.modules(look.snapshot)
+    except CouldNotLook:
+        outputs = texts.needed("lsmod")
+    found = {}
+    for output in outputs:
+        for line in output.text.splitlines():
+            words = line.split()
+            if len(words) in (3, 4) and words[1].isdecimal() and words[2].isdecimal():
+                holders = tuple(filter(None, words[3].split(","))) if len(words) == 4 else ()
+                found[words[0]] = Module(words[0], int(words[2]), holders)
+    return found
+
+
+def loaded(look: Look, texts: Texts) -> Loaded:
+    """Raises CouldNotLook when neither the driver nor a list of modules was looked at."""
+    seen = view.driver(look.snapshot)
+    if seen is not None:
+        return Loaded(*seen)
+    for output in texts.of("driver-version"):
+        line = next((one for one in output.text.splitlines() if one.startswith("NVRM version:")), "")
+        version = _VERSION.search(f"{line} ")
+        if version:
+            return Loaded(version[1], "open" if "Open Kernel Module" in line else "proprietary")
+    try:
+        there = modules(look, texts)
+    except CouldNotLook:
+        if look.recorded and not look.is_absent("/proc/driver/nvidia/version"):
+            raise CouldNotLook(
+                "neither /proc/driver/nvidia/version nor a list of modules was recorded"
+            ) from None
+        return Loaded(NONE, NONE)
+    if "nvidia" in there:
+        raise CouldNotLook(
+            "the module nvidia is loaded, and /proc/driver/nvidia/version is not there to say which"
+        )
+    return Loaded(NONE, NONE)
+
+
+def module_facts(there: dict[str, Module]) -> dict[str, Any]:
+    """NVIDIA's modules and what holds each."""
+    return {
+        name: {"uses": module.uses, "held_by_modules": list(module.holders)}
+        for name, module in there.items()
+        if name.startswith("nvidia") or name in ("vfio_pci", "nouveau", "gdrdrv")
+    }
+
+
+def module_findings(there: dict[str, Module]) -> Iterator[Finding]:
+    """Can NVIDIA's module be exchanged while the machine runs?"""
+    module = there.get("nvidia")
+    if module is None:
+        return
+    foreign = [name for name in module.holders if not name.startswith("nvidia")]
+    if module.in_use:
+        others = module.uses - len(module.holders)
+        held = f"; {', '.join(foreign)} holds it too and must be unloaded first" if foreign else ""
+        yield Finding(
+            "driver.in-use",
+            "problem",
+            "host",
+            f"nvidia has a use count of {module.uses}: {len(module.holders)} modules "
+            f"({', '.join(module.holders) or NONE}) and {others} other users",
+            "the module cannot be reloaded or exchanged while it is used" + held,
+            "stop what uses the GPUs (fuser -v /dev/nvidia*), or reboot",
+            "rmmod(8); kernel, kernel/module/main.c",
+        )
+    elif foreign:
+        yield Finding(
+            "driver.held",
+            "note",
+            "host",
+            f"{', '.join(foreign)} holds nvidia",
+            "it has to be unloaded before the driver can be exchanged",
+            f"rmmod {' '.join(foreign)}",
+            "rmmod(8)",
+        )
+
+
+def dkms_lines(texts: Texts) -> tuple[dkms.DkmsModule, ...]:
+    """What ``dkms status`` said. Raises CouldNotLook when it was not asked, or said what no DKMS says."""
+    found: list[dkms.DkmsModule] = []
+    for output in texts.needed("dkms"):
+        if output.code == 127:
+            continue
+        found += dkms.dkms_status(output.text)
+    return tuple(dict.fromkeys(found))
+
+
+def dkms_facts(lines: Sequence[dkms.DkmsModule]) -> list[dict[str, Any]]:
+    return [
+        {
+            "module": line.name,
+            "version": line.version,
+            "kernel": line.kernel or NONE,
+            "arch": line.arch or "not said",
+            "state": line.state,
+            "remarks": list(line.remarks),
+            "nvidia": line.is_nvidia,
+        }
+        for line in lines
+    ]
+
+
+def dkms_findings(lines: Sequence[dkms.DkmsModule], following: str | None) -> Iterator[Finding]:
+    """``following``: the kernel that boots next, None where that is not known."""
+    for line in lines:
+        where = f"{line} for {line.kernel}" if line.kernel else str(line)
+        if line.differs:
+            yield Finding(
+                "dkms.differs",
+                "problem",
+                where,
+                "; ".join(line.remarks),
+                "what lies in the kernel's folder is not what DKMS built: another install overwrote it",
+                f"dkms install --force {line} -k {line.kernel}" if line.kernel else "",
+                "dkms(8)",
+            )
+        if line.state == "broken":
+            yield Finding(
+                "dkms.broken",
+                "problem",
+                where,
+                "broken",
+                "its source is gone",
+                f"dkms remove {line} --all",
+                "dkms(8)",
+            )
+        if line.state == "built" and line.is_nvidia:
+            yield Finding(
+                "dkms.built-only",
+                "problem" if line.kernel == following else "note",
+                where,
+                "built and not installed",
+                "modprobe does not find it on that kernel",
+                f"dkms install {line} -k {line.kernel}",
+                "dkms(8)",
+            )
+        if line.state == "added" and line.is_nvidia:
+            yield Finding(
+                "dkms.added-only", "note", where, "added, built for no kernel", "no kernel has it", "dkms autoinstall",
+                "dkms(8)",
+            )  # fmt: skip
+        verdict = dkms.BuildFailure(line.name, line.version, line.kernel, None).known
+        if verdict is not None and verdict.answer == "fails" and not line.installed:
+            yield _floor(where, verdict)
+
+
+def build_findings(texts: Texts) -> Iterator[Finding]:
+    """What the outputs of dkms, apt and make say did not compile, and what that left behind."""
+    for output in texts.of("build"):
+        culprit = dkms.postinst_culprit(output.text)
+        failures = culprit.failures if culprit else dkms.build_failures(output.text)
+        for failure in failures:
+            yield from _failure(failure, culprit)
+        if culprit and not failures:
+            yield _half(culprit, "a DKMS module")
+        if not failures:
+            log = dkms.makelog_verdict(output.text)
+            if log.name or log.line:
+                name = f"{log.name or 'a module'}/{log.version or '?'}" + (
+                    f" for {log.kernel}" if log.kernel else ""
+                )
+                meaning = f"it does not compile ({log.cause})"
+                if log.known is not None:
+                    meaning += f": {log.known.why}"
+                yield Finding(
+                    "dkms.make-log",
+                    "problem",
+                    name,
+                    log.line[:300],
+                    meaning,
+                    log.next_step,
+                    log.known.source if log.known else "dkms make.log",
+                )
+
+
+def _failure(failure: dkms.BuildFailure, culprit: dkms.Culprit | None) -> Iterator[Finding]:
+    code = f", dkms exit code {failure.code}" if failure.code is not None else ""
+    if failure.is_nvidia:
+        known = failure.known
+        meaning = known.why if known else "why, its make.log says"
+        if known and known.answer == "fails":
+            meaning = f"this driver is below the floor of that kernel: {meaning}"
+        next_step = f"use {known.instead}" if known and known.instead else f"read {failure.log}"
+        yield Finding(
+            "dkms.nvidia-failed",
+            "problem",
+            str(failure),
+            f"NVIDIA's module did not compile{code}",
+            meaning,
+            next_step,
+            known.source if known else "dkms",
+        )
+    else:
+        yield Finding(
+            "dkms.foreign-failed",
+            "problem",
+            str(failure),
+            f"the module {failure.name or '?'} did not compile{code}",
+            "it is no module of NVIDIA's driver, which is not to blame",
+            f"read {failure.log}; mend or remove it: dkms remove {failure.name}/{failure.version} --all",
+            "moetayuko/intel-gpu-i915-backports#27, LINBIT/linstor-server#405",
+        )
+    if culprit is not None and (culprit.packages or culprit.kernel):
+        yield _half(culprit, str(failure))
+
+
+def _half(culprit: dkms.Culprit, whose: str) -> Finding:
+    packages = ", ".join(culprit.packages) or f"the package of kernel {culprit.kernel}"
+    return Finding(
+        "dpkg.half-configured",
+        "problem",
+        packages,
+        f"half-configured because {whose} failed",
+        "every later apt call fails, and a reboot would go into a kernel without all of its modules",
+        "mend that module, then: dpkg --configure -a; do not reboot before; the old kernel is kept with: "
+        "proxmox-boot-tool kernel pin <the running one>",
+        "moetayuko/intel-gpu-i915-backports#27, strongtz/i915-sriov-dkms#196",
+    )
+
+
+def _floor(where: str, verdict: kernels.Verdict) -> Finding:
+    return Finding(
+        "driver.below-floor",
+        "problem",
+        where,
+        "this driver is known not to compile on that kernel",
+        verdict.why,
+        f"use {verdict.instead}" if verdict.instead else "",
+        verdict.source,
+    )
+
+
+def installed(look: Look) -> list[dict[str, Any]]:
+    """NVIDIA's module in each kernel's folder. Raises CouldNotLook."""
+    return [
+        {
+            "kernel": module.kernel,
+            "path": module.path,
+            "version": module.version,
+            "flavour": module.flavour or "unknown",
+            "modprobe_finds_it": module.indexed,
+        }
+        for module in driver_seen.modules(look.snapshot)
+    ]
+
+
+def secure_boot(look: Look, texts: Texts) -> str:
+    """``enabled``, ``disabled``, or ``enforced`` where only the kernel says so. Raises CouldNotLook."""
+    for output in texts.of("mokutil"):
+        said = re.search(r"SecureBoot (enabled|disabled)", output.text)
+        if said:
+            return said[1]
+        if "EFI variables are not supported" in output.text:
+            return "disabled"
+    snapshot = look.snapshot
+    if all(
+        snapshot.text(path) is None
+        for path in ("/sys/module/module/parameters/sig_enforce", "/sys/kernel/security/lockdown")
+    ):
+        raise CouldNotLook("neither mokutil nor the kernel was asked")
+    return "enforced" if driver_seen.must_be_signed(snapshot) else "not enforced"

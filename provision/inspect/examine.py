@@ -1,0 +1,163 @@
+"""From a snapshot to what ``provision inspect`` says of the machine. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from checks.bdf import Bdf
+from checks.snapshot import CouldNotLook, Snapshot
+from provision.data.gpu_arch import Architecture
+from provision.host import boot, fitting, view
+from provision.host.release.reasons import Look as Rows
+from provision.host.view import PciFunction
+from provision.inspect import functions, guests, holding, host, release, using
+from provision.inspect.functions import Function
+from provision.inspect.report import NONE, UNKNOWN, GpuReport, Report, told
+from provision.inspect.seen import Seen
+from provision.inspect.seen import seen as read
+from provision.spec import Machine
+
+
+def examine(snapshot: Snapshot, machine: Machine | None = None, *, recorded: bool = False) -> Report:
+    """``machine``: what the inventory says of it, None without one; ``recorded``: the snapshot is of a tree."""
+    seen = read(snapshot, machine, recorded)
+    pinned = (machine.driver.version, machine.driver.flavour) if machine and machine.driver else None
+    rows, missing = release.evidence(seen, pinned)
+    gpus = tuple(_gpu(seen, gpu, rows, missing) for gpu in seen.gpus)
+    facts = host.facts(seen)
+    return Report(
+        machine.name if machine else _host_name(seen),
+        None if seen.functions is None else gpus,
+        facts,
+        tuple(holding.held(holder, seen.functions or ()) for holder in seen.holders),
+        (*host.findings(seen), *host.unserved(seen), *holding.findings(seen.holders)),
+        seen.look.unknown,
+    )
+
+
+def _gpu(seen: Seen, gpu: Function, rows: Rows, missing: Sequence[str]) -> GpuReport:
+    parts = functions.companions(gpu, seen.functions or ())
+    references = seen.references or ()
+    users = (
+        *using.of_gpu(seen.openers or (), gpu, parts, seen.minors),
+        *guests.users(references, seen.look, gpu, parts),
+    )
+    unsure = [
+        *(["open device files"] if seen.openers is None else []),
+        *(["virtual machines"] if seen.references is None else []),
+        *guests.unsure(references, gpu, parts),
+    ]
+    row = functions.architecture_of(gpu)
+    wanted = {Bdf.parse(one.bdf) for one in seen.machine.gpus} if seen.machine else None
+    minor = seen.minors.get(gpu.bdf)
+    return GpuReport(
+        str(gpu.bdf),
+        told(_model(seen, gpu)),
+        told(gpu.ids),
+        told(row.name if row else None),
+        row.flavours if row else None,
+        told(gpu.driver),
+        told(gpu.group),
+        tuple(_companion(part) for part in parts),
+        (
+            *holding.of_gpu(seen.holders, gpu, parts),
+            *(guests.held(one) for one in references if guests.takes(one, gpu, parts)),
+        ),
+        holding.not_looked_at(seen.look),
+        users,
+        tuple(unsure),
+        _console(seen, gpu),
+        release.way(
+            rows,
+            (*missing, *unsure),
+            gpu,
+            users,
+            [one for one in references if guests.takes(one, gpu, parts)],
+        ),
+        _drivers(seen, gpu, row),
+        str(minor)
+        if minor is not None
+        else UNKNOWN
+        if seen.look.recorded or gpu.driver == "nvidia"
+        else NONE,
+        tuple(
+            f"{container.id} ({container.path})"
+            for container in seen.containers
+            if minor is not None and container.has(minor)
+        ),
+        None if wanted is None else gpu.bdf in wanted,
+    )
+
+
+def _host_name(seen: Seen) -> str:
+    for path in ("/etc/hostname", "/proc/sys/kernel/hostname"):
+        try:
+            name = (seen.look.snapshot.text(path) or "").strip()
+        except CouldNotLook:
+            continue
+        if name:
+            return name
+    return UNKNOWN
+
+
+def _model(seen: Seen, gpu: Function) -> str | None:
+    models = seen.look.attempt("models", lambda: view.models(seen.look.snapshot)) or {}
+    return models.get(gpu.bdf) or gpu.name
+
+
+def _companion(part: Function) -> Mapping[str, Any]:
+    note = ""
+    if part.is_bridge:
+        note = "a bridge: it is skipped, never unbound"
+    elif part.is_nvidia and part.pci_class == "0403":
+        note = "all boards with this chip have this id: an ids= list takes the sound of every one of them"
+    return {
+        "bdf": str(part.bdf),
+        "ids": told(part.ids),
+        "class": told(part.class_name or part.pci_class),
+        "driver": told(part.driver),
+        "iommu_group": told(part.group),
+        "bridge": part.is_bridge,
+        "note": note,
+    }
+
+
+def _console(seen: Seen, gpu: Function) -> str:
+    if gpu.seen is None:
+        return UNKNOWN
+    return "the firmware's console is on it" if gpu.seen.boot_vga else NONE
+
+
+def _drivers(seen: Seen, gpu: Function, row: Architecture | None) -> tuple[Mapping[str, Any], ...]:
+    """What fits this GPU on the kernel that runs and the suite of the machine, as far as both are known."""
+    if row is None:
+        return ()
+    function = PciFunction(gpu.bdf, f"0x{gpu.device}", f"0x{gpu.pci_class}00", None, None, None)
+    kernel = seen.look.attempt("running kernel", lambda: boot.running_kernel(seen.look.snapshot)) or UNKNOWN
+    services = [
+        service for guest in (seen.machine.guests if seen.machine else ()) for service in guest.services
+    ]
+    return tuple(
+        {
+            "branch": found.branch,
+            "version": found.version,
+            "flavour": found.flavour,
+            "routes": list(found.routes),
+            "fits": found.fits,
+            "why_not": list(found.why_not),
+            "notes": list(found.notes),
+        }
+        for found in fitting.fitting_drivers(
+            [function], kernel, _suite(seen), [service.engine for service in services if service.engine]
+        )
+    )
+
+
+def _suite(seen: Seen) -> str:
+    try:
+        text = seen.look.snapshot.text("/etc/os-release") or ""
+    except CouldNotLook:
+        return UNKNOWN
+    pairs = dict(line.partition("=")[::2] for line in text.splitlines())
+    return pairs.get("VERSION_CODENAME", UNKNOWN).strip("\"'")

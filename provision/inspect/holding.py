@@ -1,0 +1,118 @@
+"""Which places of the configuration hold which function, and which kinds of places were looked at. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from checks.snapshot import CouldNotLook
+from provision.host.release import cmdline, configuration
+from provision.host.release.target import Holder, nothing
+from provision.inspect.functions import Function
+from provision.inspect.look import Look
+from provision.inspect.report import Finding, Held
+
+# what is configured there -> any of these in the tree means that it was looked at
+_PLACES = (
+    ("modprobe.d", ("/etc/modprobe.d",)),
+    ("lists of modules", ("/etc/modules", "/etc/modules-load.d")),
+    ("initramfs-tools", ("/etc/initramfs-tools",)),
+    ("dracut", ("/etc/dracut.conf.d",)),
+    ("udev rules", ("/etc/udev/rules.d",)),
+    ("driverctl", ("/etc/driverctl.d",)),
+    ("systemd units", ("/etc/systemd/system",)),
+    ("running command line", ("/proc/cmdline",)),
+    ("configured command line", ("/etc/default/grub", "/etc/kernel/cmdline", "/etc/default/grub.d")),
+    ("virtual machines of Proxmox", ("/etc/pve/qemu-server", "/etc/pve/nodes")),
+    ("virtual machines of libvirt", ("/etc/libvirt/qemu",)),
+)
+
+
+def not_looked_at(look: Look) -> tuple[str, ...]:
+    """The kinds of places that a recorded tree says nothing about."""
+    return tuple(
+        name
+        for name, paths in _PLACES
+        if not any(_there(look, path) or look.is_absent(path) for path in paths)
+    )
+
+
+def _there(look: Look, path: str) -> bool:
+    for kind in ("file", "dir"):
+        section = look.snapshot.sections.get((kind, path))
+        if section is not None and section.data is not None:
+            return True
+    return False
+
+
+def holders(look: Look) -> tuple[Holder, ...]:
+    """Every place that holds functions or keeps NVIDIA's driver away, the running command line too."""
+    found: list[Holder] = []
+    places = look.attempt("holders", lambda: configuration.places(look.snapshot))
+    for place in places or ():
+        held = look.attempt(f"holders in {place.path}", lambda place=place: place.holders)  # type: ignore[misc]
+        found += held or ()
+    if not any(holder.path == "/proc/cmdline" for holder in found):
+        try:
+            running = look.snapshot.text("/proc/cmdline")
+        except CouldNotLook:
+            running = None
+        found += cmdline.find("/proc/cmdline", running) if running else ()
+    return tuple(found)
+
+
+def held(holder: Holder, everything: Sequence[Function]) -> Held:
+    """The holder with the functions of this machine that it binds."""
+    takes: list[str] | None = []
+    for function in everything:
+        answer = takes_it(holder, function)
+        if answer is None:
+            takes = None
+            break
+        if answer and takes is not None:
+            takes.append(str(function.bdf))
+    return Held(
+        holder.path,
+        holder.line,
+        holder.text,
+        holder.what,
+        tuple(takes) if takes is not None else None,
+        holder.instead,
+    )
+
+
+def takes_it(holder: Holder, function: Function) -> bool | None:
+    """Does the place bind this function? None where its ids are needed for the answer and are not known."""
+    try:
+        return holder.holds(function.as_pci())
+    except ValueError:
+        return None
+
+
+def of_gpu(all_holders: Sequence[Holder], gpu: Function, parts: Sequence[Function]) -> tuple[Held, ...]:
+    """What holds the GPU or a function of its slot, or keeps the driver away from every GPU."""
+    mine = [gpu, *(part for part in parts if part.slot == gpu.slot)]
+    found = []
+    for holder in all_holders:
+        answers = [takes_it(holder, function) for function in mine]
+        if holder.holds is nothing or any(answer is not False for answer in answers):
+            found.append(held(holder, mine))
+    return tuple(found)
+
+
+def findings(all_holders: Sequence[Holder]) -> Iterator[Finding]:
+    """What an operator should know of the places beside what they hold."""
+    for holder in all_holders:
+        ids = re.search(r"\bids=(\S+)", holder.text)
+        if ids and holder.holds is not nothing:
+            yield Finding(
+                "holder.ids",
+                "note",
+                f"{holder.path}:{holder.line}",
+                holder.text.strip(),
+                "ids take every function of that kind, whatever its slot: identical cards cannot be told apart by "
+                "them, and a sound function's id is the same on all boards with its chip",
+                "where some of the cards are to stay with virtual machines, bind those by address (a udev rule, "
+                "driverctl)",
+                "kernel, Documentation/driver-api/vfio.rst; drivers/vfio/pci/vfio_pci.c",
+            )

@@ -1,0 +1,51 @@
+"""The kernel's log, read by the rows of ``provision/data/kernel_says.py``. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from checks.bdf import Bdf
+from provision.data.kernel_says import ROWS, Says
+from provision.inspect.report import Finding
+from provision.inspect.texts import Texts
+
+_STAMP = re.compile(
+    r"^(?:<\d+>)?(?:\[[ \d.]+\] |\S+ +\d+ [\d:]+ \S+ kernel: (?:\[[ \d.]+\] )?)?", re.MULTILINE
+)
+_GOES_ON = re.compile(r"\s*\n\s+NVRM:[ \t]*")
+_NEXT = re.compile(r"[ \t]*\nNVRM:[ \t]*(?!GPU |Xid|API|The NVIDIA|No NVIDIA|Attempting|BAR|loading|nvidia)")
+_TABLE = tuple((re.compile(row.pattern), row) for row in ROWS)
+
+
+def joined(text: str) -> str:
+    """The log without time stamps; a message that the driver broke over several lines is one line."""
+    plain = _STAMP.sub("", text)
+    return _NEXT.sub(" ", _GOES_ON.sub(" ", plain))
+
+
+def findings(texts: Texts) -> tuple[Finding, ...]:
+    """One finding for each row and device, however often the log says it."""
+    found: dict[tuple[str, str], Finding] = {}
+    for output in texts.of("dmesg"):
+        text = joined(output.text)
+        for pattern, row in _TABLE:
+            for match in pattern.finditer(text):
+                subject = _subject(match.groupdict())
+                found.setdefault((row.id, subject), _finding(row, subject, match))
+    return tuple(found.values())
+
+
+def _finding(row: Says, subject: str, match: re.Match[str]) -> Finding:
+    words = {name: value for name, value in match.groupdict().items() if value}
+    meaning = row.meaning.format_map(words)
+    seen = re.sub(r"\s+", " ", match[0]).strip()[:300]
+    return Finding(f"log.{row.id}", row.kind, subject, seen, meaning, row.next_step, row.source)
+
+
+def _subject(groups: Mapping[str, str | None]) -> str:
+    address = groups.get("gpu") or groups.get("gpu2")
+    try:
+        return str(Bdf.parse(address)) if address else "host"
+    except ValueError:
+        return "host"

@@ -1,0 +1,54 @@
+"""Lines that look as if they held a GPU and do not: modules that are only loaded, names that are no module. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from difflib import get_close_matches
+
+from checks.snapshot import CouldNotLook
+from provision.host import boot
+from provision.host.release import lists as grammar
+from provision.inspect.look import Look
+from provision.inspect.report import Finding
+
+_VFIO = ("vfio", "vfio_iommu_type1", "vfio_pci", "vfio_virqfd")
+_GONE = ("vfio_virqfd",)
+_SOURCE = "kernel, drivers/vfio/pci/vfio_pci.c; modules-load.d(5)"
+
+
+def findings(look: Look) -> Iterator[Finding]:
+    """What the lists of modules load of vfio without giving it ids."""
+    try:
+        found = boot.module_lists(look.snapshot)
+    except CouldNotLook:
+        return
+    for path, text in found.items():
+        giving = {holder.line for holder in grammar.find(path, text)}
+        for number, line in enumerate(text.split("\n"), 1):
+            words = line.split("#")[0].split(";")[0].split()
+            if not words or number in giving:
+                continue
+            name = words[0].replace("-", "_")
+            where = f"{path}:{number}"
+            if name in _VFIO:
+                gone = "; since Linux 6.2 it is part of vfio and no module any more" if name in _GONE else ""
+                yield Finding(
+                    "list.loads-only",
+                    "note",
+                    where,
+                    line.strip(),
+                    f"loading {words[0]} alone binds nothing: it has no ids{gone}",
+                    "",
+                    _SOURCE,
+                )
+            elif near := get_close_matches(name, _VFIO, 1, 0.8):
+                yield Finding(
+                    "list.typo",
+                    "note",
+                    where,
+                    line.strip(),
+                    f"no module is called {words[0]}: the line has no effect, and systemd-modules-load fails "
+                    f"({near[0]} is one)",
+                    f"take the line out of {path}",
+                    _SOURCE,
+                )

@@ -1,0 +1,119 @@
+"""A container as an operator writes it: what it is, what it is given, what serves in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal
+
+from pydantic import Field, StrictBool, StrictInt, field_validator, model_validator
+
+from provision.forms import AbsolutePath, BdfText, Name, Network, Where, later, refuse
+from provision.spec_base import Spec
+from provision.spec_service import Service
+
+
+class Mount(Spec):
+    """A folder of the machine, shown inside the guest."""
+
+    source: AbsolutePath
+    target: AbsolutePath
+    read_only: StrictBool = True
+
+
+class Guest(Spec):
+    """A container of the machine. ``id`` is the Proxmox vmid (``pct``) or the container's name (``lxc``).
+
+    ``managed = False``: somebody else made it; it is compared with what is written here, and never changed.
+    ``numa``: on a machine with several NUMA nodes, processors and memory beside the guest's GPUs, or any. ``shm_mib``:
+    the size of /dev/shm in MiB; None leaves it to the guest's systemd, which takes half of the machine's memory.
+    """
+
+    name: Name
+    backend: Literal["pct", "lxc"]
+    id: str
+    managed: StrictBool = True
+    suite: Literal["bookworm", "trixie"] = "bookworm"
+    unprivileged: StrictBool = False
+    network: Network = "host"
+    gpus: tuple[BdfText, ...] = ()
+    userspace: Literal["packages", "run", "bind"] = "bind"
+    numa: Literal["local", "any"] = "local"
+    shm_mib: StrictInt | None = Field(default=None, ge=64)
+    mounts: tuple[Mount, ...] = ()
+    services: tuple[Service, ...] = ()
+
+    @field_validator("id", mode="before")
+    @classmethod
+    def _id_as_text(cls, value: Any) -> Any:
+        return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+    @model_validator(mode="after")
+    def _coherent(self) -> Guest:
+        refuse("Guest", self._wrong())
+        return self
+
+    def _wrong(self) -> Iterator[tuple[Where, str]]:
+        if self.backend == "pct" and not re.fullmatch(r"[1-9]\d{2,8}", self.id):
+            yield ("id",), f"{self.id!r}: a Proxmox vmid is a number from 100 to 999999999"
+        if self.backend == "lxc" and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", self.id):
+            yield ("id",), f"{self.id!r} is no container name: letters, digits, dots and dashes"
+        for index, service in enumerate(self.services):
+            if (service.found is not None) == self.managed:
+                yield (
+                    ("services", index, "found"),
+                    (
+                        "is only for a guest with managed=False"
+                        if self.managed
+                        else "is missing: of a guest with managed=False, say the unit that runs the service"
+                    ),
+                )
+        for index, first in later(service.name for service in self.services):
+            yield (
+                ("services", index, "name"),
+                f"{self.services[index].name!r} is already services[{first}]: both would be one unit",
+            )
+        for index, first in later(self.gpus):
+            yield ("gpus", index), f"{self.gpus[index]} is already gpus[{first}]"
+        for index, first in later(mount.target for mount in self.mounts):
+            yield (
+                ("mounts", index, "target"),
+                f"{self.mounts[index].target} is already the target of mounts[{first}]",
+            )
+        for where, port, holder in taken_twice(claims(self)):
+            yield where, f"{port} is already the port of {holder}: two services cannot listen on one"
+
+
+Claim = tuple[Where, int, str]
+
+
+def claims(guest: Guest) -> list[Claim]:
+    """Every port that a service or candidate of the guest takes, with the field that says so."""
+    return [
+        claim
+        for index, service in enumerate(guest.services)
+        for claim in (
+            (("services", index, "port"), service.port, f"services[{index}] ({service.name})"),
+            *(
+                [
+                    (
+                        ("services", index, "candidate"),
+                        service.candidate_port,
+                        f"services[{index}].candidate",
+                    )
+                ]
+                if service.candidate
+                else []
+            ),
+        )
+    ]
+
+
+def taken_twice(claims: Iterable[Claim]) -> Iterator[Claim]:
+    """The claims on a port that an earlier one has; the text is that of the earlier one."""
+    first: dict[int, str] = {}
+    for where, port, holder in claims:
+        if port in first:
+            yield where, port, first[port]
+        else:
+            first[port] = holder
