@@ -209,8 +209,7 @@ class Session:
             self.new_epoch(machine)
 
     def rebooted(self, machine: Machine) -> None:
-        """The machine has booted in this run: the lock ended with its last boot and is taken anew, nothing that was
-        seen holds. Raises Locked when another run was quicker."""
+        """The machine has booted: its lock is taken anew, nothing that was seen holds. Raises Locked."""
         with self._one_at_a_time[machine.name]:
             held = self._locks.pop(machine.name, None)
             if held is not None:
@@ -281,8 +280,7 @@ class Session:
 
     @property
     def exit_code(self) -> int:
-        """What the run ends with: what its command said (``ended``), the first problem's code, 1 for a host that failed
-        otherwise, else 0. A pending reboot counts when nothing else is wrong."""
+        """``ended`` where the command said it, the first problem's code, else 1 for a failed host; pending last."""
         if self.ended is not None:
             return self.ended
         if self.problems:
