@@ -48,10 +48,17 @@ def inspect() -> None:
 
 
 def release() -> None:
-    """2. The boot configuration lets go of the GPUs, what is made from it is made anew, GPUs leave their drivers."""
+    """2. The boot configuration lets go of the GPUs, what is made from it is made anew, GPUs leave their drivers; those
+    that are assigned to virtual machines go to vfio-pci."""
+    _carry_out(Step.RELEASE, "assign.record", "which GPUs virtual machines have")
+    _carry_out(Step.RELEASE, "assign.unlist", "virtual machines forget the GPUs that leave them")
+    _carry_out(Step.RELEASE, "assign.wake", "containers that get their GPUs back start at boot")
+    _carry_out(Step.RELEASE, "assign.rest", "containers rest whose GPUs virtual machines have")
     _carry_out(Step.RELEASE, "release.files", "clean the boot configuration")
     _carry_out(Step.RELEASE, "release.regenerate", "initramfs and boot loader")
     _carry_out(Step.RELEASE, "release.online", "take the GPUs from vfio-pci")
+    _carry_out(Step.RELEASE, "assign.give", "hand GPUs over to vfio-pci")
+    _carry_out(Step.RELEASE, "assign.list", "virtual machines learn of the GPUs that they get")
 
 
 def driver() -> None:

@@ -19,7 +19,7 @@ from provision.acts import guests as guest_acts
 from provision.acts import service as service_acts
 from provision.acts import stack as stack_acts
 from provision.plan import Step
-from provision.run import back, rebooting
+from provision.run import back, rebooting, resting
 from provision.run.carrying import Commands, carried, executing, guarded
 from provision.run.errors import ActFailed, Refused
 from provision.run.session import Session
@@ -181,10 +181,12 @@ def gate(restarted: bool = False) -> Commands:
 
 
 def _services(session: Session, host: Host, machine: Machine) -> tuple[DesiredService, ...]:
-    """The services of a guest; the metal itself has none."""
+    """The services of a guest; the metal itself has none, nor has a guest whose GPU virtual machines have."""
     if host.name == machine.host_name:
         return ()
     guest: Guest = host.data.guest
+    if resting.rests(session, machine, guest):
+        return ()
     return tuple(session.wanted(machine).services[guest.name])
 
 
@@ -194,7 +196,8 @@ def _gates(session: Session, host: Host, machine: Machine) -> list[tuple[str, tu
     if services or host.name == machine.host_name:
         return [(desired.name, desired.gate) for desired in services]
     guest: Guest = host.data.guest
-    return [(guest.name, gate_command(guest, None))] if guest.gpus and guest.managed else []
+    gated = guest.gpus and guest.managed and not resting.rests(session, machine, guest)
+    return [(guest.name, gate_command(guest, None))] if gated else []
 
 
 def _was_restarted(session: Session, host: Host, machine: Machine) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 from pyinfra.api.host import Host
 
 from provision.acts import (
+    assign,
     confirm,
     container,
     driver,
@@ -30,6 +31,12 @@ Act = Callable[[Host, Any, Voice], None]
 """Takes the host, the item's payload and a voice for progress; raises ActFailed."""
 
 ACTS: dict[str, Act] = {
+    "assign.record": assign.record,
+    "assign.rest": assign.rest,
+    "assign.give": assign.give,
+    "assign.list": assign.key,
+    "assign.unlist": assign.key,
+    "assign.wake": assign.wake,
     "release.files": release.edit_files,
     "release.regenerate": release.regenerate,
     "release.online": release.online,

@@ -14,6 +14,7 @@ from pyinfra.api.host import Host
 from pyinfra.api.state import BaseStateCallback, State
 
 from checks.snapshot import CouldNotLook
+from provision.assign.handover import Handover
 from provision.host import view
 from provision.host.observe import observe
 from provision.host.reboot import FOLLOWS_A_BOOT
@@ -64,6 +65,7 @@ class Session:
         self._shown: dict[str, frozenset[str]] = {}
         self._rebooted: set[str] = set()
         self.exchange = Exchange()
+        self.handovers: dict[str, Handover] = {}
         # A machine and its guests are worked on by several greenlets at once; one of them looks, the others wait.
         self._one_at_a_time: dict[str, RLock] = defaultdict(RLock)
         state.add_callback_handler(_Operations(self))  # type: ignore[no-untyped-call]
@@ -120,7 +122,8 @@ class Session:
             return self._observed[machine.name]
 
     def _observe(self, machine: Machine) -> Observed:
-        host = observe(self.host(machine.host_name), requests(machine))
+        asked = requests(machine, self.handovers.get(machine.name))
+        host = observe(self.host(machine.host_name), asked)
         self.exchange.saw(machine, host)
         wanted, scope = self.wanted(machine), self.hosts_in_limit(machine)
         guests = {}
@@ -150,7 +153,8 @@ class Session:
 
     def plan(self, machine: Machine) -> Plan:
         """The part of the machine's plan that this run was asked for."""
-        plan = plan_machine(machine, self.wanted(machine), self.observed(machine))
+        handover = self.handovers.get(machine.name)
+        plan = plan_machine(machine, self.wanted(machine), self.observed(machine), handover)
         return restrict(plan, self.phases, self.hosts_in_limit(machine))
 
     def show(self, machine: Machine) -> Plan:
@@ -201,8 +205,7 @@ class Session:
             self.new_epoch(machine)
 
     def rebooted(self, machine: Machine) -> None:
-        """The machine has booted in this run: the lock ended with its last boot and is taken anew, nothing that was
-        seen holds. Raises Locked when another run was quicker."""
+        """The machine has booted: its lock is taken anew, nothing that was seen holds. Raises Locked."""
         with self._one_at_a_time[machine.name]:
             held = self._locks.pop(machine.name, None)
             if held is not None:
@@ -268,8 +271,7 @@ class Session:
 
     @property
     def exit_code(self) -> int:
-        """What the run ends with: what its command said (``ended``), the first problem's code, 1 for a host that failed
-        otherwise, else 0. A pending reboot counts when nothing else is wrong."""
+        """``ended`` where the command said it, the first problem's code, else 1 for a failed host; pending last."""
         if self.ended is not None:
             return self.ended
         if self.problems:

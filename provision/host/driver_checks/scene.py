@@ -8,7 +8,7 @@ from functools import cached_property
 
 from checks.snapshot import Snapshot
 from provision.data import drivers
-from provision.host import boot, driver_seen
+from provision.host import boot, kernels
 from provision.host.driver_checks import seen
 from provision.plan import Refusal
 from provision.spec import Driver, Machine
@@ -48,7 +48,7 @@ class Scene:
     @cached_property
     def kernels(self) -> tuple[str, ...]:
         """The running kernel and the one that boots next; where that cannot be told, every installed one."""
-        return driver_seen.kernels(self.snapshot)
+        return kernels.to_be_ready(self.snapshot)
 
     @cached_property
     def packages(self) -> Mapping[str, seen.Package]:

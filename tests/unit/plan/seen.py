@@ -6,7 +6,7 @@ import json
 
 from checks.snapshot import Section, Snapshot
 from provision.guest.root_recipe import root_file
-from provision.host import boot, driver_seen, nodes, reboot, view
+from provision.host import assigned, boot, driver_seen, nodes, reboot, view
 from provision.host.driver_checks import seen as driver_checks
 from provision.spec import Machine
 from provision.stack.desired import MANIFEST
@@ -98,6 +98,7 @@ class Seen:
         self.put("file", "/proc/modules", "ext4 900000 1 - Live 0x0\n")
         self.put("file", "/sys/module/module/parameters/sig_enforce", "N\n")
         self.put("file", "/sys/kernel/security/lockdown", None)
+        self.put("file", assigned.PATH, None)
         for path in (reboot.ARM, *reboot.TAKEN_BACK, nodes.UNIT, nodes.SCRIPT):
             self.put("file", path, None)
         self.put("link", nodes.LINK, None).cmd("device-nodes", "").tools("zstd", "dkms", "update-grub")
