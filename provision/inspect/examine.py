@@ -77,11 +77,7 @@ def _gpu(seen: Seen, gpu: Function, rows: Rows, missing: Sequence[str]) -> GpuRe
             [one for one in references if guests.takes(one, gpu, parts)],
         ),
         _drivers(seen, gpu, row),
-        str(minor)
-        if minor is not None
-        else UNKNOWN
-        if seen.look.recorded or gpu.driver == "nvidia"
-        else NONE,
+        str(minor) if minor is not None else UNKNOWN if gpu.driver in (None, "nvidia") else NONE,
         tuple(
             f"{container.id} ({container.path})"
             for container in seen.containers

@@ -12,7 +12,7 @@ from checks.snapshot import Snapshot
 from provision import inventory as inventories
 from provision.host.observe import observe
 from provision.inspect import recording
-from provision.inspect.requests import RECORDED, requests
+from provision.inspect.requests import RECORDED, once, requests
 from provision.plan import PHASES
 from provision.planner import requests as planned
 from provision.run import runner
@@ -33,7 +33,7 @@ def _record(host: str, target: Path, limit: Sequence[str]) -> Answer:
     recording.free(target)
     with _machine(host, limit) as (run, machine, known):
         metal = run.session.host(machine.host_name)
-        first = observe(metal, list(dict.fromkeys([*requests(machine), *planned(machine), *RECORDED])))
+        first = observe(metal, once([*planned(machine), *requests(machine), *RECORDED]))
         second = observe(metal, _states(first))
         snapshot = Snapshot({**first.sections, **second.sections})
         guests = run.session.observed(machine).guests if known else {}

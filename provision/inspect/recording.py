@@ -43,7 +43,7 @@ def write(target: Path, host: Snapshot, guests: Mapping[str, Snapshot]) -> Recor
     secrets = Secrets()
     parent = target.absolute().parent
     try:
-        place = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=parent))
+        place = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=parent)).resolve()
     except OSError as error:
         raise RunError(f"{parent} cannot be written to: {error.strerror or error}") from error
     try:
@@ -71,6 +71,8 @@ def write(target: Path, host: Snapshot, guests: Mapping[str, Snapshot]) -> Recor
 def _put(root: Path, entry: Entry, lost: list[str]) -> int:
     path = Path(os.fsdecode(os.fsencode(root) + os.fsencode(entry.path)))
     try:
+        if not path.parent.resolve().is_relative_to(root):
+            raise ValueError("a link of the machine leads out of the tree")
         path.parent.mkdir(parents=True, exist_ok=True)
         if entry.kind == "folder":
             path.mkdir(exist_ok=True)

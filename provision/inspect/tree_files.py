@@ -36,7 +36,7 @@ def is_safe(path: str) -> bool:
 
 
 def entries(snapshot: Snapshot, clean: Clean) -> tuple[list[Entry], list[str]]:
-    """What to write, and what cannot be recorded, in words. Links come last: nothing is written through one."""
+    """What to write, in this order, and what cannot be recorded, in words. Links come after what has content."""
     found: list[Entry] = []
     lost: list[str] = []
     absent: list[str] = []
@@ -63,7 +63,7 @@ def entries(snapshot: Snapshot, clean: Clean) -> tuple[list[Entry], list[str]]:
     found.append(
         Entry("/.kpro/absent", "file", "".join(f"{path}\n" for path in gone).encode(errors="replace"))
     )
-    order = {"file": 0, "folder": 1, "touch": 2, "link": 3}
+    order = {"file": 0, "folder": 1, "link": 2, "touch": 3}
     return sorted(found, key=lambda entry: order[entry.kind]), lost
 
 
@@ -119,8 +119,7 @@ _DRIVERS, _GROUPS = "/sys/bus/pci/drivers", "/sys/kernel/iommu_groups"
 def _of_bus(section: Section) -> Iterator[Entry]:
     """The small files and links of sysfs that the look at a PCI function reads, in sysfs's own shape."""
     if section.path == PCI:
-        if section.data is not None:
-            yield Entry(PCI, "folder")
+        yield from _of_displays(section.data)
         return
     if section.data is None or "/" in section.path or not is_safe("/" + section.path):
         return
@@ -145,6 +144,20 @@ def _of_bus(section: Section) -> Iterator[Entry]:
             yield Entry(f"{home}/vfio-dev/{value}", "folder")
         elif key not in ("driver", "group", "config", "bar1", "vfio_dev") and value and _is_name(key):
             yield Entry(f"{home}/{key}", "file", f"{value}\n".encode())
+
+
+def _of_displays(data: bytes | None) -> Iterator[Entry]:
+    """The list of screens, ``BDF VENDOR BOOT_VGA``: of another maker than NVIDIA there is no more."""
+    if data is None:
+        return
+    yield Entry(PCI, "folder")
+    for line in data.decode(errors="replace").splitlines():
+        words = line.split()
+        if len(words) == 3 and _is_name(words[0]):
+            home = f"/sys/devices/pci/{words[0]}"
+            yield Entry(f"{PCI}/{words[0]}", "link", f"../../../devices/pci/{words[0]}".encode())
+            yield Entry(f"{home}/vendor", "file", f"{words[1]}\n".encode())
+            yield Entry(f"{home}/boot_vga", "file", f"{words[2]}\n".encode())
 
 
 def _is_name(text: str) -> bool:

@@ -33,7 +33,9 @@ def examined(snapshot: Snapshot) -> Report:
     return report
 
 
-def changed(snapshot: Snapshot, key: tuple[str, str], data: bytes | None, error: str | None = None) -> Snapshot:
+def changed(
+    snapshot: Snapshot, key: tuple[str, str], data: bytes | None, error: str | None = None
+) -> Snapshot:
     return Snapshot({**snapshot.sections, key: Section(*key, data, error)})
 
 
@@ -71,7 +73,9 @@ def test_holders_that_were_not_recorded_are_not_none(tmp_path: Path) -> None:
     )
     (gpu,) = examined(observe_tree(tmp_path, requests(recorded=True))).gpus or ()
     assert gpu.holders == ()
-    assert {"modprobe.d", "udev rules", "driverctl", "virtual machines of Proxmox"} <= set(gpu.holders_not_looked_at)
+    assert {"modprobe.d", "udev rules", "driverctl", "virtual machines of Proxmox"} <= set(
+        gpu.holders_not_looked_at
+    )
     assert gpu.release.how == "unknown"
     assert gpu.console == gpu.group == gpu.minor == "unknown"
     assert "open device files" in gpu.use_not_looked_at
