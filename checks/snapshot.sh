@@ -176,10 +176,10 @@ also_named() { # a script's name, where it can stand in an expression
   case ${1##*/} in *[!A-Za-z0-9._-]*) names=. ;; *) names="$names|${1##*/}" ;; esac
 }
 
-names() {
+names() { # links of a recorded tree may lead to what lies on the machine alone
   found=
   for match in "$ROOT"$1; do
-    [ ! -e "$match" ] || found="$found${match#"$ROOT"}$newline"
+    if [ -e "$match" ] || { [ -n "$ROOT" ] && [ -L "$match" ]; }; then found="$found${match#"$ROOT"}$newline"; fi
   done
   text names "$1" "${found%"$newline"}"
 }
