@@ -120,7 +120,7 @@ def requests(machine: Machine) -> list[str]:
                 f"cmd:pct-status-{guest.id}:pct status {guest.id}",
                 f"file:/etc/pve/lxc/{guest.id}.conf",
             ]
-        wanted += [*locality.requests(guest), *reach.requests(guest)]
+        wanted += [*locality.requests(guest), *reach.requests(machine, guest)]
         for mount in guest.mounts:
             wanted.append(f"stat:{mount.source}")
     return wanted
@@ -193,6 +193,15 @@ def driver(snapshot: Snapshot) -> tuple[str, str] | None:
     if version is None:
         raise CouldNotLook(f"/proc/driver/nvidia/version has no version: {line[:80]!r}")
     return version[1], "open" if "Open Kernel Module" in line else "proprietary"
+
+
+def is_pinned(machine: Machine, snapshot: Snapshot) -> bool:
+    """Is the driver that the inventory pins the one that is loaded?"""
+    pin = machine.driver
+    try:
+        return pin is not None and driver(snapshot) == (pin.version, pin.flavour)
+    except CouldNotLook:
+        return False
 
 
 def minors(snapshot: Snapshot) -> dict[Bdf, int]:
