@@ -170,6 +170,7 @@ units() { # EXPRESSION: what the start of the machine runs, where it holds it or
   names=$wanted
   each_found also_named
   with "$names" "$starters"
+  [ -z "$found" ] || for pattern in wants requires; do names "/etc/systemd/system/*.$pattern/*"; done
 }
 
 also_named() { # a script's name, where it can stand in an expression
@@ -330,6 +331,7 @@ of_function() {
 
 vms() { # definitions of virtual machines that name PCI devices, and what shows that one of them is at work
   if [ -d "$ROOT/etc/pve" ]; then proxmox "$1"; else absent vms /etc/pve; fi
+  [ -d "$ROOT/etc/libvirt/qemu" ] || return 0
   with '<hostdev|hostdev.>' '/etc/libvirt/qemu/*.xml'
   names '/etc/libvirt/qemu/autostart/*'
   names '/run/libvirt/qemu/*.pid'

@@ -63,6 +63,16 @@ def test_a_unit_that_nothing_starts_is_a_note(tree: Tree) -> None:
     assert "systemctl disable vfio-gpu.service" in tree.refused  # others may start it
 
 
+def test_kpro_s_own_unit_is_no_holder(tree: Tree) -> None:
+    path = "/etc/systemd/system/kpro-devices.service"
+    tree.put(path, UNIT.format("/bin/sh /var/lib/kpro/devices.sh")).put("/var/lib/kpro/devices.sh", BINDS)
+    assert tree.plan.refusals == ()
+    tree.put(
+        path.replace("kpro-", "my-"), UNIT.format("/bin/sh /var/lib/kpro/devices.sh").split("[Install]")[0]
+    )
+    assert "my-devices.service" in tree.refused
+
+
 def test_a_template_is_started_by_its_instance(tree: Tree) -> None:
     path = "/etc/systemd/system/vfio@.service"
     tree.put(path, UNIT.format(COMMANDS[0])).link(
@@ -73,7 +83,9 @@ def test_a_template_is_started_by_its_instance(tree: Tree) -> None:
 
 def test_a_drop_in_of_another_unit_is_found(tree: Tree) -> None:
     path = "/etc/systemd/system/pve-guests.service.d/gpu.conf"
-    tree.put(path, f"[Service]\n# ExecStartPre=vfio-bind x\nExecStartPre=/bin/true ; \\\n; x\n  {COMMANDS[4]}\n")
+    tree.put(
+        path, f"[Service]\n# ExecStartPre=vfio-bind x\nExecStartPre=/bin/true ; \\\n; x\n  {COMMANDS[4]}\n"
+    )
     assert f"{path}:3" in tree.refused
     assert "systemctl disable pve-guests.service" in tree.refused
 
