@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from checks.snapshot import Snapshot
 from provision.adopt import plan as adopted
 from provision.driver.archive import Prebuilt
+from provision.driver.installer import Installer
 from provision.guest import userspace
 from provision.guest.decide import container_plan
 from provision.host import driver, nodes, reboot, swap, users, view
@@ -31,12 +32,12 @@ class Observed:
 @dataclass(frozen=True)
 class Wanted:
     """What the controller brings: the services of each guest, the gate, uv (None where no guest has a service), and the
-    drivers that it has prebuilt."""
+    drivers that it has: prebuilt ones, and installers."""
 
     services: Mapping[str, Sequence[DesiredService]]
     pyz: Shipped
     uv: Shipped | None
-    prebuilt: Sequence[Prebuilt] = ()
+    prebuilt: Sequence[Prebuilt | Installer] = ()
 
 
 def requests(machine: Machine) -> list[str]:

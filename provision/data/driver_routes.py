@@ -9,6 +9,8 @@ from provision.data.driver_packages import Flavour, Part
 
 APT_ROUTES = ("debian", "nvidia", "ubuntu")
 """Routes that end in packages of dpkg."""
+ASKING_ROUTES = (*APT_ROUTES, "run")
+"""Routes that need packages: headers and a compiler at least."""
 
 _GUIDE = "NVIDIA driver installation guide, Debian and Ubuntu, network repository, read 2026-11"
 

@@ -8,10 +8,12 @@ import shlex
 from provision.data import driver_routes
 from provision.data.driver_packages import Part
 from provision.data.driver_routes import HEADERS, VENDOR
+from provision.data.run_installer import UNINSTALL
 from provision.spec import Driver
 
 NO_REPOSITORY = "kpro: no repository"
 INSTALLED = "kpro: installed"
+LIBRARIES = "/usr/lib/x86_64-linux-gnu"
 
 _SYSTEM = 'id=$(. /etc/os-release 2>/dev/null && printf %s "$ID")'
 _KNOWN = "apt-cache madison \"$p\" | cut -d'|' -f2 | tr -d ' '"
@@ -81,6 +83,8 @@ def packages(driver: Driver) -> str:
     each lack is printed."""
     if driver.route == "debian":
         return f'{_exact(_parts(driver), driver.version)}; set -- "$@" dkms; {HEADERS_FOR_ALL}'
+    if driver.route == "run":
+        return f'set -- "$@" dkms make gcc; {HEADERS_FOR_ALL}'
     if driver.route == "ubuntu":
         return f"{_exact(_parts(driver), driver.version)}; {_signed(driver)}"
     ubuntu, debian = _parts(driver, "ubuntu"), _parts(driver)
@@ -134,6 +138,9 @@ def question(driver: Driver) -> str:
 
 def _installed(driver: Driver) -> str:
     """Apt takes seconds to answer: it is not asked where the package that a driver stands on is installed."""
+    if driver.route == "run":
+        library = f"{LIBRARIES}/libcuda.so.{driver.version}"
+        return f"[ ! -e {UNINSTALL} ] || [ ! -e {library} ] || {{ echo '{INSTALLED}'; exit 0; }}"
     names = {_stands_on(_parts(driver))}
     if driver.route == "nvidia":
         names.add(_stands_on(_parts(driver, "ubuntu")))

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from checks.snapshot import CouldNotLook, Snapshot
 from provision.data import driver_packages, driver_routes, drivers
-from provision.data.driver_routes import APT_ROUTES
+from provision.data.driver_routes import APT_ROUTES, ASKING_ROUTES
 from provision.data.kernels import known_failure, verdict
 from provision.driver.archive import Prebuilt
-from provision.host import apt_asked, driver_hold, driver_repository, driver_seen, view
+from provision.driver.installer import Installer
+from provision.host import apt_asked, apt_question, driver_hold, driver_repository, driver_seen, view
 from provision.host.driver_foreign import foreign
 from provision.host.driver_seen import ModuleFile, os_release
 from provision.host.flavour import flavour_refusals
@@ -24,7 +25,7 @@ WHERE = "machine.driver"
 class Install:
     """The driver to put in place for the ``kernels`` that lack it; ``archives`` (route prebuilt) are one for each of
     them; ``signed``: the kernel takes no module without a signature; ``trial``: those of the kernels of which nobody
-    reported whether the driver compiles there."""
+    reported whether the driver compiles there; ``installer`` (route run) is the controller's."""
 
     route: str
     version: str
@@ -33,6 +34,7 @@ class Install:
     archives: tuple[Prebuilt, ...] = ()
     signed: bool = False
     trial: tuple[str, ...] = ()
+    installer: Installer | None = None
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ class _Case:
     machine: Machine
     driver: Driver
     snapshot: Snapshot
-    held: Sequence[Prebuilt]
+    held: Sequence[Prebuilt | Installer]
     kernels: tuple[str, ...]
     modules: tuple[ModuleFile, ...]
     packages: dict[str, str]
@@ -61,12 +63,14 @@ def requests(machine: Machine) -> list[str]:
     if machine.driver is None or not machine.managed:
         return []
     wanted = driver_seen.requests()
-    if machine.driver.route in APT_ROUTES:
+    if machine.driver.route == "run":
+        wanted.append(f"stat:{_cuda(machine.driver)}")
+    if machine.driver.route in ASKING_ROUTES:
         wanted += ["file:/etc/os-release", *apt_asked.requests(machine.driver)]
     return wanted
 
 
-def driver_plan(machine: Machine, snapshot: Snapshot, held: Sequence[Prebuilt] = ()) -> Plan:
+def driver_plan(machine: Machine, snapshot: Snapshot, held: Sequence[Prebuilt | Installer] = ()) -> Plan:
     """``driver.install`` where the pin is not in place, or every reason why it cannot be. ``held`` are the prebuilt
     archives of the controller."""
     driver = machine.driver
@@ -93,17 +97,7 @@ def driver_plan(machine: Machine, snapshot: Snapshot, held: Sequence[Prebuilt] =
             driver_seen.packages(snapshot),
         )
         missing = tuple(kernel for kernel in case.kernels if not _in_place(case, kernel))
-        if missing and driver.route not in _ROUTES:
-            refusals.append(
-                Refusal(
-                    f"{WHERE}.route",
-                    f"route {driver.route!r} is not one that kpro installs by, and {case.pin} is not in place for "
-                    + ", ".join(missing),
-                    "the driver would not be put in place",
-                    f"use one of {', '.join(sorted(_ROUTES))}, or install it yourself",
-                )
-            )
-        elif missing and not refusals:
+        if missing and not refusals:
             refusals += foreign(driver.route, snapshot, case.modules, case.packages) + _ROUTES[driver.route](
                 case, missing
             )
@@ -157,6 +151,7 @@ def _item(case: _Case, missing: tuple[str, ...]) -> Item:
             archives,
             driver_seen.must_be_signed(case.snapshot),
             trial,
+            _installer(case) if driver.route == "run" else None,
         ),
     )
 
@@ -171,9 +166,9 @@ def _in_place(case: _Case, kernel: str) -> bool:
         for module in found
     ):
         return False
-    if driver.route not in _ROUTES:
-        # Put there by the operator: the modules are what can be judged.
-        return True
+    if driver.route == "run":
+        marks = (*driver_seen.RUN_MARKS[:1], _cuda(driver))
+        return all(case.snapshot.data("stat", path) is not None for path in marks)
     if driver.route == "prebuilt":
         return any(
             receipt.whole
@@ -270,10 +265,28 @@ def _ubuntu(case: _Case, missing: Sequence[str]) -> list[Refusal]:
     return apt_asked.refusals(case.snapshot, case.driver)
 
 
+def _cuda(driver: Driver) -> str:
+    return f"{apt_question.LIBRARIES}/libcuda.so.{driver.version}"
+
+
+def _installer(case: _Case) -> Installer:
+    """Raises CouldNotLook when the controller did not look."""
+    for held in case.held:
+        if isinstance(held, Installer) and held.version == case.driver.version:
+            return held
+    raise CouldNotLook("the controller did not look for the driver's installer")
+
+
+def _run(case: _Case, missing: Sequence[str]) -> list[Refusal]:
+    wrong = [Refusal(f"{WHERE}.installer", *reason) for reason in _installer(case).wrong()]
+    return [*wrong, *_does_not_build(case, missing), *apt_asked.refusals(case.snapshot, case.driver)]
+
+
 _ROUTES: dict[str, Callable[[_Case, Sequence[str]], list[Refusal]]] = {
     "debian": _debian,
     "nvidia": _nvidia,
     "prebuilt": _prebuilt,
+    "run": _run,
     "ubuntu": _ubuntu,
 }
 """The routes that kpro installs by: each says what speaks against an install for the kernels that lack the driver."""

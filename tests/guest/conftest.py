@@ -15,6 +15,7 @@ from gevent import subprocess
 
 from provision.guest import root
 from provision.spec import Machine
+from tests.guest.apt_host import Contained, make_bare
 from tests.guest.rig import Container, Sshd, make_container, make_sshd
 
 # Read before any test gets a home of its own: a root is built once for all sessions.
@@ -81,6 +82,19 @@ def container(new_container: Callable[..., Container]) -> Container:
 def stopped_container(new_container: Callable[..., Container]) -> Container:
     """A container that exists and does not run."""
     return new_container(start=False)
+
+
+@pytest.fixture(scope="session")
+def bare_host(new_container: Callable[..., Container], tmp_path_factory: pytest.TempPathFactory) -> Contained:
+    """A container as a machine without a driver, with loopback archives. Leave it as you found it."""
+    return make_bare(new_container(start=False), tmp_path_factory.mktemp("archives"))
+
+
+@pytest.fixture
+def host(bare_host: Contained, monkeypatch: pytest.MonkeyPatch) -> Contained:
+    """It is the machine of the acts."""
+    bare_host.use(monkeypatch)
+    return bare_host
 
 
 @pytest.fixture(scope="session")

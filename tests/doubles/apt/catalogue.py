@@ -89,6 +89,14 @@ BASE = (
     headers(NEXT),
     Deb("linux-image-amd64", "6.1.176-1", f"linux-image-{NEXT}"),
     Deb("linux-headers-amd64", "6.1.176-1", f"linux-headers-{NEXT}"),
+    Deb("make", "4.3-4.1", files={"/usr/bin/make": "#!/bin/sh\nexit 99\n"}),
+    Deb(
+        "gcc",
+        "12.2.0-3",
+        files=dict.fromkeys(
+            ("/usr/bin/gcc", "/usr/bin/cc"), '#!/bin/sh\n[ "$1" = -dumpversion ] || exit 99\necho 12\n'
+        ),
+    ),
 )
 PROXMOX = (
     kernel(PVE, "6.17.4-2"),
