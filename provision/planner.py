@@ -9,7 +9,7 @@ from checks.snapshot import Snapshot
 from provision.adopt import plan as adopted
 from provision.driver.archive import Prebuilt
 from provision.driver.installer import Installer
-from provision.guest import userspace
+from provision.guest import userspace, userspace_own
 from provision.guest.decide import container_plan
 from provision.host import driver, nodes, reboot, swap, users, view
 from provision.host.decide import host_plan, pending
@@ -58,7 +58,15 @@ def guest_requests(machine: Machine, guest: Guest, services: Sequence[DesiredSer
     """What the snapshot of a guest has to look at, for all areas."""
     if not guest.managed:
         return adopted.requests(guest)
-    return list(dict.fromkeys([*stack.requests(services), *userspace.guest_requests(machine, guest)]))
+    return list(
+        dict.fromkeys(
+            [
+                *stack.requests(services),
+                *userspace.guest_requests(machine, guest),
+                *userspace_own.requests(machine, guest),
+            ]
+        )
+    )
 
 
 def plan_machine(machine: Machine, wanted: Wanted, observed: Observed) -> Plan:
@@ -75,6 +83,7 @@ def plan_machine(machine: Machine, wanted: Wanted, observed: Observed) -> Plan:
             continue
         parts.append(container_plan(machine, guest, observed.host, metal))
         parts.append(userspace.guest_userspace_plan(machine, guest, observed.host, inside))
+        parts.append(userspace_own.plan(machine, guest, observed.host, inside, wanted.prebuilt))
         services = wanted.services[guest.name]
         parts.append(stack_plan(machine, guest, services, observed.host, inside, wanted.pyz, wanted.uv))
         if any(item.kind == swap.STOP and item.subject == guest.name for item in metal):

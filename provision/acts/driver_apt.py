@@ -13,6 +13,7 @@ from provision.acts import driver_hold, driver_trial, shell
 from provision.acts.voice import Voice
 from provision.data import driver_routes
 from provision.data.kernels import known_failure
+from provision.data.run_installer import Place
 from provision.driver.makelog import first_error
 from provision.host import apt_asked, apt_question, keeping, transport
 from provision.host.driver import Install
@@ -91,7 +92,7 @@ def install(host: Host, wanted: Install, say: Voice) -> str:
     )
     try:
         if driver.route == "nvidia":
-            _pin(host, driver)
+            pin(host, driver)
         script = INSTALL.format(packages=apt_question.packages(driver), options=OPTIONS)
         shell.run(host, script, f"installing driver {wanted.version}")
         check = (BUILD if compiled else _CHECK).format(
@@ -106,11 +107,13 @@ def install(host: Host, wanted: Install, say: Voice) -> str:
     return said
 
 
-def ask(host: Host, driver: Driver) -> Coming:
+def ask(host: Host, driver: Driver, place: Place = "host") -> Coming:
     """Asks apt on the host what it would do. Raises ActFailed when that is not what is wanted."""
-    asked = transport.run(host, apt_question.simulated(driver))
-    ours = apt_asked.held_by_kpro(keeping.changes_on(host))
-    against = apt_asked.why_not(driver, asked.rc, asked.text, ours)
+    asked = transport.run(host, apt_question.simulated(driver, place))
+    # In a guest, what is held of the driver kpro holds.
+    parts = {part.package for part in apt_question.user_space(driver)} if place == "guest" else set()
+    ours = frozenset(parts) if parts else apt_asked.held_by_kpro(keeping.changes_on(host))
+    against = apt_asked.why_not(driver, asked.rc, asked.text, ours, place)
     if against:
         raise ActFailed(
             "nothing was changed: " + "; ".join(f"{seen}. Next: {next_step}" for seen, next_step in against)
@@ -124,12 +127,12 @@ def ask(host: Host, driver: Driver) -> Coming:
     )
 
 
-def _pin(host: Host, driver: Driver) -> None:
+def pin(host: Host, driver: Driver, place: Place = "host") -> None:
     """The pins first, then the vendor's own pinning package, then apt is asked again with both in place."""
     shell.put(host, PREFERENCES, driver_routes.preferences(driver.version).encode(), mode="644")
     script = INSTALL.format(packages=apt_question.pinning(driver), options=OPTIONS)
     shell.run(host, script, f"pinning driver {driver.version}")
-    ask(host, driver)
+    ask(host, driver, place)
 
 
 def why(host: Host, wanted: Install) -> str | None:

@@ -77,6 +77,7 @@ def install(host: Host, wanted: Install, say: Voice) -> None:
         shell.run(host, build, f"compiling driver {wanted.version} for every kernel")
         shell.run(host, f"rm -f {FOLDER}/{file_name(wanted.version)}", "removing the installer")
     except ActFailed as error:
+        transport.run(host, f"rm -f {FOLDER}/{file_name(wanted.version)}")
         why = driver_apt.why(host, wanted) or str(error)
         gone = transport.run(host, shell.BUSY_PREFIX + _AWAY)
         undone = "" if gone.ok else f"; nvidia-uninstall failed: {gone.error_text or gone.text[-300:]}"

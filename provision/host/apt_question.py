@@ -8,7 +8,7 @@ import shlex
 from provision.data import driver_routes
 from provision.data.driver_packages import Part
 from provision.data.driver_routes import HEADERS, VENDOR
-from provision.data.run_installer import UNINSTALL
+from provision.data.run_installer import UNINSTALL, Place
 from provision.spec import Driver
 
 NO_REPOSITORY = "kpro: no repository"
@@ -78,9 +78,11 @@ def _signed(driver: Driver) -> str:
     )
 
 
-def packages(driver: Driver) -> str:
+def packages(driver: Driver, place: Place = "host") -> str:
     """Shell text that appends to ``$@`` what apt-get is to install, and sets ``missing`` where a version is not there;
-    each lack is printed."""
+    each lack is printed. A guest gets the user space alone."""
+    if place == "guest":
+        return f"{pinning(driver)}; {_exact(user_space(driver), driver.version)}"
     if driver.route == "debian":
         return f'{_exact(_parts(driver), driver.version)}; set -- "$@" dkms; {HEADERS_FOR_ALL}'
     if driver.route == "run":
@@ -88,16 +90,24 @@ def packages(driver: Driver) -> str:
     if driver.route == "ubuntu":
         return f"{_exact(_parts(driver), driver.version)}; {_signed(driver)}"
     ubuntu, debian = _parts(driver, "ubuntu"), _parts(driver)
-    pinning = " ".join(driver_routes.pinning_packages(driver.version))
     return (
-        f'{_SYSTEM}; for p in {pinning}; do [ -z "$({_KNOWN})" ] || {{ set -- "$@" "$p"; break; }}; done; '
+        f"{_SYSTEM}; {pinning(driver)}; "
         f'if [ "$id" = ubuntu ]; then {_exact(ubuntu, driver.version)}; else {_exact(debian, driver.version)}; fi; '
         f'set -- "$@" dkms; {HEADERS_FOR_ALL}'
     )
 
 
+def user_space(driver: Driver) -> tuple[Part, ...]:
+    """What a guest needs of a driver by packages: no kernel module, no firmware, nothing that loads one."""
+    return tuple(part for part in _parts(driver) if part.what == "user space" and part.exact) + tuple(
+        part for part in _parts(driver) if part.package == "nvidia-alternative"
+    )
+
+
 def pinning(driver: Driver) -> str:
     """Shell text that appends to ``$@`` the vendor's package that pins this driver, where there is one."""
+    if driver.route != "nvidia":
+        return ":"
     names = " ".join(driver_routes.pinning_packages(driver.version))
     return f'for p in {names}; do [ -z "$({_KNOWN})" ] || {{ set -- "$@" "$p"; break; }}; done'
 
@@ -118,31 +128,31 @@ def options(driver: Driver) -> tuple[str, str]:
     return before, '-o Dir::Etc::preferences="$d/preferences" '
 
 
-def simulated(driver: Driver) -> str:
+def simulated(driver: Driver, place: Place = "host") -> str:
     """Shell text: what apt-get would do, or why it would not. Ends with 1 where a version is not there."""
     before, option = options(driver)
     return (
-        f"export LC_ALL=C; set --; missing=; {packages(driver)}; "
+        f"export LC_ALL=C; set --; missing=; {packages(driver, place)}; "
         f'[ -z "$missing" ] || exit 1; {before}'
         f'apt-get {option}-s -q install --allow-downgrades --no-install-recommends "$@" 2>&1'
     )
 
 
-def question(driver: Driver) -> str:
+def question(driver: Driver, place: Place = "host") -> str:
     """As ``simulated``, asked of a machine that may have the driver already, or may not know the repository yet."""
-    script = f"{_installed(driver)}; "
+    script = f"{_installed(driver, place)}; "
     if driver.route == "nvidia":
         script += f"{{ {_KNOWS_VENDOR}; }} || {{ echo '{NO_REPOSITORY}'; exit 0; }}; "
-    return script + simulated(driver)
+    return script + simulated(driver, place)
 
 
-def _installed(driver: Driver) -> str:
+def _installed(driver: Driver, place: Place) -> str:
     """Apt takes seconds to answer: it is not asked where the package that a driver stands on is installed."""
     if driver.route == "run":
         library = f"{LIBRARIES}/libcuda.so.{driver.version}"
         return f"[ ! -e {UNINSTALL} ] || [ ! -e {library} ] || {{ echo '{INSTALLED}'; exit 0; }}"
-    names = {_stands_on(_parts(driver))}
-    if driver.route == "nvidia":
+    names = {_stands_on(_parts(driver))} if place == "host" else {user_space(driver)[0].package}
+    if driver.route == "nvidia" and place == "host":
         names.add(_stands_on(_parts(driver, "ubuntu")))
     looks = " ".join(
         f"have=$(dpkg-query -W -f '${{db:Status-Abbrev}}${{Version}}' {name} 2>/dev/null); "

@@ -5,7 +5,10 @@ gets a line for each call."""
 from __future__ import annotations
 
 import hashlib
+from base64 import b64encode
 from pathlib import Path
+
+from tests.doubles.library import library
 
 _SCRIPT = r"""#!/bin/sh
 # A double of NVIDIA-Linux-x86_64-@VERSION@.run
@@ -71,7 +74,7 @@ if your kernel was configured without support for module unloading." \
   }
 fi
 for l in libcuda libnvidia-ml; do
-  printf '%s %s\n' $l "$version" >"$lib/$l.so.$version"
+  sed -n "s/^# $l //p" "$0" | base64 -d >"$lib/$l.so.$version"
   ln -sf "$l.so.$version" "$lib/$l.so.1"
 done
 printf '#!/bin/sh\necho %s\n' "$version" >/usr/bin/nvidia-smi
@@ -85,6 +88,7 @@ END
 chmod 755 /usr/bin/nvidia-smi /usr/bin/nvidia-uninstall /usr/bin/nvidia-installer
 ldconfig
 echo "Installation of the NVIDIA Accelerated Graphics Driver is now complete." | tee -a "$log"
+exit 0
 """
 
 
@@ -93,6 +97,8 @@ def write(folder: Path, version: str, *, older: bool = False) -> tuple[Path, str
     text = _SCRIPT.replace("@VERSION@", version)
     text = text.replace("@KERNEL_FLAG@", "--no-kernel-module" if older else "--no-kernel-modules")
     text = text.replace("@TYPE_FLAG@", "-m" if older else "--kernel-module-type")
+    for name in ("libcuda", "libnvidia-ml"):
+        text += f"# {name} {b64encode(library(f'{name}.so.1')).decode()}\n"
     path = folder / f"NVIDIA-Linux-x86_64-{version}.run"
     path.write_text(text)
     return path, hashlib.sha256(text.encode()).hexdigest()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
 from typing import Literal
 
 import pytest
@@ -11,40 +10,11 @@ import pytest
 from provision.plan import Item
 from provision.run.errors import ActFailed
 from provision.spec import Driver, Machine
-from tests.doubles.apt import archive, catalogue
+from tests.doubles.apt import catalogue
 from tests.doubles.apt.archive import Key
 from tests.guest.apt_host import Contained, Served, carry_out, plan, undone
 
 VERSION, NEWER = "580.159.04", "580.178.04"
-
-
-@pytest.fixture(scope="module")
-def key(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Key]:
-    key = Key.make(tmp_path_factory.mktemp("gnupg") / "home")
-    yield key
-    key.stop()
-
-
-@pytest.fixture(scope="module")
-def vendor(tmp_path_factory: pytest.TempPathFactory, key: Key) -> Iterator[Served]:
-    """NVIDIA's repository for debian12, and its keyring package."""
-    folder = tmp_path_factory.mktemp("vendor")
-    served = Served(folder)
-    here = folder / "debian12/x86_64"
-    debs = catalogue.nvidia(VERSION, NEWER, "620.10.01", fails_on=catalogue.BROKEN)
-    archive.write(here, "NVIDIA", "", debs, key, "NVIDIA CUDA")
-    deb = catalogue.keyring(f"{served.address}/debian12/x86_64", key.public).build(here)
-    deb.rename(here / "cuda-keyring_1.1-1_all.deb")
-    for name, other in (("forged", Key.make(folder.parent / f"{folder.name}-forger")), ("unsigned", None)):
-        # The right keyring, over lists that somebody else signed, or nobody.
-        place = folder / name / "debian12/x86_64"
-        archive.write(place, "NVIDIA", "", catalogue.nvidia(VERSION), other, "NVIDIA CUDA")
-        deb = catalogue.keyring(f"{served.address}/{name}/debian12/x86_64", key.public).build(place)
-        deb.rename(place / "cuda-keyring_1.1-1_all.deb")
-        if other:
-            other.stop()
-    yield served
-    served.stop()
 
 
 def pinned(version: str = VERSION, flavour: Literal["open", "proprietary"] = "open") -> Machine:
