@@ -112,7 +112,7 @@ def ask(host: Host, driver: Driver, place: Place = "host") -> Coming:
     asked = transport.run(host, apt_question.simulated(driver, place))
     # In a guest, what is held of the driver kpro holds.
     parts = {part.package for part in apt_question.user_space(driver)} if place == "guest" else set()
-    ours = frozenset(parts) if parts else apt_asked.held_by_kpro(keeping.changes_on(host))
+    ours = frozenset(parts) if parts else _held_by_kpro(host)
     against = apt_asked.why_not(driver, asked.rc, asked.text, ours, place)
     if against:
         raise ActFailed(
@@ -125,6 +125,11 @@ def ask(host: Host, driver: Driver, place: Place = "host") -> Coming:
         tuple(changed),
         tuple(f"{name}={version}" for name, version in exact),
     )
+
+
+def _held_by_kpro(host: Host) -> frozenset[str]:
+    changes = keeping.changes_on(host)
+    return frozenset(name for change in changes if change.kind == "hold" for name in change.names)
 
 
 def pin(host: Host, driver: Driver, place: Place = "host") -> None:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Sequence
 
 from checks.snapshot import CouldNotLook, Snapshot
 from provision.data.driver_packages import PARTS
 from provision.data.run_installer import Place
 from provision.host import apt_question
 from provision.host.apt_question import NO_REPOSITORY
-from provision.host.changes import Change, parse
 from provision.plan import Refusal
 from provision.spec import Driver
 
@@ -45,20 +44,22 @@ def refusals(snapshot: Snapshot, driver: Driver, place: Place = "host") -> list[
 def _ours(snapshot: Snapshot, driver: Driver, place: Place) -> frozenset[str]:
     if place == "guest":
         return frozenset(part.package for part in apt_question.user_space(driver))
-    return held_by_kpro(_manifest(snapshot))
+    return held_by_kpro(snapshot)
 
 
-def _manifest(snapshot: Snapshot) -> tuple[Change, ...]:
-    text = snapshot.text(MANIFEST)
+def held_by_kpro(snapshot: Snapshot) -> frozenset[str]:
+    """The packages that kpro itself put on hold: with a new pin it may change them. Raises CouldNotLook."""
+    return named_in_manifest(snapshot, ("hold",))
+
+
+def named_in_manifest(snapshot: Snapshot, kinds: tuple[str, ...]) -> frozenset[str]:
+    """The packages that kpro's changes of these kinds are about. Raises CouldNotLook."""
+    text = snapshot.text(MANIFEST) if ("file", MANIFEST) in snapshot.sections else None
     try:
-        return parse(text) if text else ()
+        changes = json.loads(text)["changes"] if text else []
+        return frozenset(name for change in changes if change["kind"] in kinds for name in change["names"])
     except (ValueError, TypeError, KeyError) as error:
         raise CouldNotLook(f"{MANIFEST} is not readable: {error}") from error
-
-
-def held_by_kpro(changes: Sequence[Change]) -> frozenset[str]:
-    """The packages that kpro itself put on hold: with a new pin it may change them."""
-    return frozenset(name for change in changes if change.kind == "hold" for name in change.names)
 
 
 def repository_is_unknown(snapshot: Snapshot) -> bool:

@@ -3,8 +3,6 @@ Pure."""
 
 from __future__ import annotations
 
-import shlex
-
 from provision.data import driver_routes
 from provision.data.driver_packages import Part
 from provision.data.driver_routes import HEADERS, VENDOR
@@ -37,7 +35,7 @@ _HEADERS_BY_KERNEL = (
 
 def _headers_by_meta() -> str:
     """The metapackages of kernels that are installed, and those that bring headers for the next kernel."""
-    names = " ".join(shlex.quote(f"{row.kernel}*") for row in HEADERS)
+    names = " ".join(f"'{row.kernel}*'" for row in HEADERS)
     cases = " ".join(f"{row.kernel}*) h={row.headers}${{m#{row.kernel}}} ;;" for row in HEADERS)
     # What ends in a release is a kernel and no metapackage.
     return (
@@ -120,7 +118,8 @@ def options(driver: Driver) -> tuple[str, str]:
     """What comes before and in a call of apt-get that decides as it will once the driver's pins are in place."""
     if driver.route != "nvidia":
         return "", ""
-    pins = shlex.quote(driver_routes.preferences(driver.version))
+    # No quote is in it: PREFERENCES is words, names and a version of known form.
+    pins = f"'{driver_routes.preferences(driver.version)}'"
     before = (
         "d=$(mktemp -d) || exit 1; trap 'rm -rf \"$d\"' EXIT; "
         f'{{ cat /etc/apt/preferences 2>/dev/null; echo; printf %s {pins}; }} >"$d/preferences"; '

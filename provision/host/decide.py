@@ -10,6 +10,7 @@ from provision.driver.archive import Prebuilt
 from provision.driver.installer import Installer
 from provision.host import view
 from provision.host.driver import driver_plan
+from provision.host.driver_checks.judge import checks_plan
 from provision.host.moves import Reason
 from provision.host.nodes import nodes_plan
 from provision.host.reboot import reboot_plan
@@ -21,9 +22,15 @@ from provision.spec import Machine
 _CHECK = "correct the inventory, or look at the machine with: lspci -Dnn -d 10de:"
 
 
-def host_plan(machine: Machine, snapshot: Snapshot, held: Sequence[Prebuilt | Installer] = ()) -> Plan:
+def host_plan(
+    machine: Machine,
+    snapshot: Snapshot,
+    held: Sequence[Prebuilt | Installer] = (),
+    more: Sequence[Reason] = (),
+) -> Plan:
     """Steps 1-5: refusals, notes and, on a managed machine, what changes the metal. A machine that is not managed is
-    only looked at: its GPUs must be ready. ``held`` are the drivers that the controller has prebuilt."""
+    only looked at: its GPUs must be ready. ``held`` are the drivers that the controller has prebuilt; ``more`` are
+    further reasons to boot."""
     refusals: list[Refusal] = []
     notes: list[str] = []
     for part in (_root, _tools, _gpus, _driver, _mounts):
@@ -35,7 +42,8 @@ def host_plan(machine: Machine, snapshot: Snapshot, held: Sequence[Prebuilt | In
     if machine.managed:
         reasons: tuple[Reason, ...] = ()
         exchange = False
-        plans.append(driver_plan(machine, snapshot, held))
+        driver = driver_plan(machine, snapshot, held)
+        plans.append(driver)
         try:
             released, reasons = metal_plan(machine, snapshot)
             exchange = swapped(released.items) is not None
@@ -43,6 +51,8 @@ def host_plan(machine: Machine, snapshot: Snapshot, held: Sequence[Prebuilt | In
         except CouldNotLook as error:
             if _unseen(machine, error) not in refusals:
                 plans.append(Plan(machine.name, (), (_unseen(machine, error),)))
+        reasons = (*reasons, *(reason for reason in more if reason not in reasons))
+        plans.append(checks_plan(machine, snapshot, driver, bool(reasons)))
         plans += [nodes_plan(machine, snapshot, anew=exchange), reboot_plan(machine, snapshot, reasons)]
     return join(machine.name, plans)
 

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from checks.snapshot import CouldNotLook, Snapshot
-from provision.data import driver_packages, driver_routes, drivers
+from provision.data import drivers
 from provision.data.driver_routes import APT_ROUTES, ASKING_ROUTES
-from provision.data.kernels import known_failure, verdict
+from provision.data.kernels import verdict
 from provision.driver.archive import Prebuilt
 from provision.driver.installer import Installer
-from provision.host import apt_asked, apt_question, driver_hold, driver_repository, driver_seen, view
+from provision.host import (
+    apt_asked,
+    driver_hold,
+    driver_repository,
+    driver_seen,
+    kernels,
+    view,
+)
+from provision.host.driver_against import ROUTES
+from provision.host.driver_case import Case, cuda, in_place, installer
 from provision.host.driver_foreign import foreign
-from provision.host.driver_seen import ModuleFile, os_release
 from provision.host.flavour import flavour_refusals
 from provision.plan import Item, Plan, Refusal, Step
-from provision.spec import Driver, Machine
+from provision.spec import Machine
 
 WHERE = "machine.driver"
 
@@ -37,34 +45,13 @@ class Install:
     installer: Installer | None = None
 
 
-@dataclass(frozen=True)
-class _Case:
-    """What the judges of one machine share."""
-
-    machine: Machine
-    driver: Driver
-    snapshot: Snapshot
-    held: Sequence[Prebuilt | Installer]
-    kernels: tuple[str, ...]
-    modules: tuple[ModuleFile, ...]
-    packages: dict[str, str]
-
-    @property
-    def system(self) -> str:
-        return os_release(self.snapshot).get("ID", "")
-
-    @property
-    def pin(self) -> str:
-        return f"{self.driver.version} {self.driver.flavour}"
-
-
 def requests(machine: Machine) -> list[str]:
     """What the snapshot has to look at for this machine's driver."""
     if machine.driver is None or not machine.managed:
         return []
-    wanted = driver_seen.requests()
+    wanted = [*driver_seen.requests(), *kernels.REQUESTS]
     if machine.driver.route == "run":
-        wanted.append(f"stat:{_cuda(machine.driver)}")
+        wanted.append(f"stat:{cuda(machine.driver)}")
     if machine.driver.route in ASKING_ROUTES:
         wanted += ["file:/etc/os-release", *apt_asked.requests(machine.driver)]
     return wanted
@@ -78,7 +65,9 @@ def driver_plan(machine: Machine, snapshot: Snapshot, held: Sequence[Prebuilt | 
         return Plan(machine.name)
     refusals: list[Refusal] = []
     missing: tuple[str, ...] = ()
-    case: _Case | None = None
+    holding: list[Refusal] = []
+    boots: tuple[Item, ...] = ()
+    case: Case | None = None
     try:
         wrong = drivers.wrong(driver.version)
         if wrong:
@@ -87,20 +76,21 @@ def driver_plan(machine: Machine, snapshot: Snapshot, held: Sequence[Prebuilt | 
             )
         else:
             refusals += flavour_refusals(machine, view.pci_functions(snapshot) if machine.gpus else ())
-        case = _Case(
+        case = Case(
             machine,
             driver,
             snapshot,
             held,
-            driver_seen.kernels(snapshot),
+            kernels.to_be_ready(snapshot),
             driver_seen.modules(snapshot),
             driver_seen.packages(snapshot),
         )
-        missing = tuple(kernel for kernel in case.kernels if not _in_place(case, kernel))
+        missing = tuple(kernel for kernel in case.kernels if not in_place(case, kernel))
         if missing and not refusals:
-            refusals += foreign(driver.route, snapshot, case.modules, case.packages) + _ROUTES[driver.route](
-                case, missing
-            )
+            refusals, holding = _judged(case, missing)
+            missing = tuple(kernel for kernel in missing if not holding or kernel == case.kernels[0])
+        if not refusals:
+            boots = _boots(case, holding)
     except CouldNotLook as error:
         refusals.append(
             Refusal(
@@ -112,23 +102,74 @@ def driver_plan(machine: Machine, snapshot: Snapshot, held: Sequence[Prebuilt | 
         )
     if case is None or refusals:
         return Plan(machine.name, (), tuple(refusals))
+    notes = [
+        f"kernel {case.kernels[-1]} is not booted yet, {wrong.seen}. Next: {wrong.next_step}"
+        for wrong in holding
+    ]
     if not missing:
-        loose = driver_hold.loose(driver, case.system, snapshot) if driver.route in APT_ROUTES else ()
-        if loose:
-            return Plan(machine.name, (driver_hold.item(machine, loose),))
-        note = f"driver {case.pin} is in place for {', '.join(case.kernels)} (route {driver.route})"
-        return Plan(machine.name, notes=(note,))
-    return Plan(machine.name, (*_before(case), _item(case, missing)))
+        ready = ", ".join(case.kernels[:1] if holding else case.kernels)
+        notes.append(f"driver {case.pin} is in place for {ready} (route {driver.route})")
+    items = (*_before(case), _item(case, missing)) if missing else _loose(case)
+    return Plan(machine.name, tuple(sorted((*items, *boots), key=_order)), (), tuple(notes))
 
 
-def _before(case: _Case) -> tuple[Item, ...]:
+def _order(item: Item) -> int:
+    kinds = ("kernel.hold", "driver.repository", "driver.install", "driver.hold", "kernel.release")
+    return kinds.index(item.kind)
+
+
+def _before(case: Case) -> tuple[Item, ...]:
     """What has to be there before the packages can be asked for."""
     if case.driver.route != "nvidia" or not apt_asked.repository_is_unknown(case.snapshot):
         return ()
     return (driver_repository.item(case.machine, case.driver, case.snapshot),)
 
 
-def _item(case: _Case, missing: tuple[str, ...]) -> Item:
+def _loose(case: Case) -> tuple[Item, ...]:
+    """Packages of a driver in place that an upgrade would take along."""
+    if case.driver.route not in APT_ROUTES:
+        return ()
+    loose = driver_hold.loose(case.driver, case.system, case.snapshot)
+    return (driver_hold.item(case.machine, loose),) if loose else ()
+
+
+def _judged(case: Case, missing: tuple[str, ...]) -> tuple[list[Refusal], list[Refusal]]:
+    """What speaks against installing it, and what speaks only against a kernel that does not run yet: that one is not
+    booted into until it has a driver."""
+    running = tuple(kernel for kernel in missing if kernel == case.kernels[0])
+    wrong = _against(case, missing)
+    if not wrong or running == missing:
+        return wrong, []
+    now = _against(case, running) if running else []
+    later = [refusal for refusal in wrong if refusal not in now]
+    cannot = kernels.against_holding(case.snapshot)
+    if now or not later or cannot is None:
+        return now, later
+    arriving = ", ".join(kernel for kernel in missing if kernel not in running)
+    why = Refusal(
+        f"machine {case.machine.name}",
+        f"kernel {arriving} boots next, and {cannot}",
+        "it would boot without a driver",
+        "give it a driver as said, remove that kernel, or choose which one boots yourself",
+    )
+    return [*wrong, why], []
+
+
+def _against(case: Case, wanted: tuple[str, ...]) -> list[Refusal]:
+    route = case.driver.route
+    return foreign(route, case.snapshot, case.modules, case.packages) + ROUTES[route](case, wanted)
+
+
+def _boots(case: Case, holding: Sequence[Refusal]) -> tuple[Item, ...]:
+    """What the boot loader has to be told. Raises CouldNotLook."""
+    if holding:
+        item = kernels.hold(case.machine, case.snapshot, ", ".join(case.kernels[1:]))
+    else:
+        item = kernels.release(case.machine, case.snapshot)
+    return (item,) if item else ()
+
+
+def _item(case: Case, missing: tuple[str, ...]) -> Item:
     driver = case.driver
     archives: tuple[Prebuilt, ...] = ()
     if driver.route == "prebuilt":
@@ -151,142 +192,6 @@ def _item(case: _Case, missing: tuple[str, ...]) -> Item:
             archives,
             driver_seen.must_be_signed(case.snapshot),
             trial,
-            _installer(case) if driver.route == "run" else None,
+            installer(case) if driver.route == "run" else None,
         ),
     )
-
-
-def _in_place(case: _Case, kernel: str) -> bool:
-    """Would modprobe find the pinned module for this kernel, put there by the pinned route, and is the rest whole?"""
-    driver = case.driver
-    found = [module for module in case.modules if module.kernel == kernel]
-    if not found or any(
-        (module.version, module.flavour, module.indexed) != (driver.version, driver.flavour, True)
-        or _release(module) != kernel
-        for module in found
-    ):
-        return False
-    if driver.route == "run":
-        marks = (*driver_seen.RUN_MARKS[:1], _cuda(driver))
-        return all(case.snapshot.data("stat", path) is not None for path in marks)
-    if driver.route == "prebuilt":
-        return any(
-            receipt.whole
-            and (receipt.kernel, receipt.route, receipt.version, receipt.flavour)
-            == (kernel, "prebuilt", driver.version, driver.flavour)
-            for receipt in driver_seen.receipts(case.snapshot)
-        )
-    return all(
-        driver_packages.upstream(case.packages.get(part.package, "-")) == driver.version
-        for part in driver_routes.parts(driver.route, driver.flavour, driver.version, case.system)
-        if part.needed and part.exact
-    )
-
-
-def _release(module: ModuleFile) -> str:
-    return module.vermagic.split()[0] if module.vermagic else ""
-
-
-def _does_not_build(case: _Case, kernels: Sequence[str]) -> list[Refusal]:
-    rows = [(kernel, known_failure(case.driver.version, kernel)) for kernel in kernels]
-    return [
-        Refusal(
-            f"{WHERE}.version",
-            f"driver {case.driver.version} does not compile on kernel {kernel}: {row.why} ({row.source})",
-            "the kernel would boot without a driver",
-            f"use {row.instead}",
-        )
-        for kernel, row in rows
-        if row
-    ]
-
-
-def _prebuilt(case: _Case, missing: Sequence[str]) -> list[Refusal]:
-    there = {*case.held, *driver_seen.archives(case.snapshot)}
-    refusals = []
-    if not case.snapshot.has_tool("zstd"):
-        refusals.append(
-            Refusal(
-                f"machine {case.machine.name}",
-                "the program zstd is not there",
-                "a prebuilt driver is a zstd archive",
-                "apt-get install zstd",
-            )
-        )
-    for kernel in missing:
-        if Prebuilt(case.driver.version, case.driver.flavour, kernel) in there:
-            continue
-        known = _does_not_build(case, (kernel,))
-        refusals += known or [
-            Refusal(
-                f"{WHERE}.route",
-                f"there is no prebuilt driver {case.pin} for kernel {kernel}",
-                "this route compiles nothing on the machine",
-                f"provision build-driver --driver {case.driver.version} --kernel {kernel} "
-                f"--flavour {case.driver.flavour}{_suite(case.snapshot)}",
-            )
-        ]
-    return refusals
-
-
-def _suite(snapshot: Snapshot) -> str:
-    name = codename(snapshot)
-    return f" --suite {name}" if name in {row.suite for row in drivers.DEBIAN} else ""
-
-
-def codename(snapshot: Snapshot) -> str:
-    """VERSION_CODENAME of /etc/os-release."""
-    return os_release(snapshot).get("VERSION_CODENAME", "")
-
-
-def _debian(case: _Case, missing: Sequence[str]) -> list[Refusal]:
-    return _does_not_build(case, missing) + apt_asked.refusals(case.snapshot, case.driver)
-
-
-def _nvidia(case: _Case, missing: Sequence[str]) -> list[Refusal]:
-    return [
-        *_does_not_build(case, missing),
-        *driver_repository.refusals(case.snapshot),
-        *apt_asked.refusals(case.snapshot, case.driver),
-    ]
-
-
-def _ubuntu(case: _Case, missing: Sequence[str]) -> list[Refusal]:
-    """Nothing is compiled: which kernels have modules is what apt says."""
-    if case.system != "ubuntu":
-        return [
-            Refusal(
-                f"{WHERE}.route",
-                f"route 'ubuntu' takes the modules that Ubuntu signed, and this machine is {case.system or 'unknown'}",
-                "they are built for Ubuntu's kernels alone",
-                "use route='nvidia' or 'debian'",
-            )
-        ]
-    return apt_asked.refusals(case.snapshot, case.driver)
-
-
-def _cuda(driver: Driver) -> str:
-    return f"{apt_question.LIBRARIES}/libcuda.so.{driver.version}"
-
-
-def _installer(case: _Case) -> Installer:
-    """Raises CouldNotLook when the controller did not look."""
-    for held in case.held:
-        if isinstance(held, Installer) and held.version == case.driver.version:
-            return held
-    raise CouldNotLook("the controller did not look for the driver's installer")
-
-
-def _run(case: _Case, missing: Sequence[str]) -> list[Refusal]:
-    wrong = [Refusal(f"{WHERE}.installer", *reason) for reason in _installer(case).wrong()]
-    return [*wrong, *_does_not_build(case, missing), *apt_asked.refusals(case.snapshot, case.driver)]
-
-
-_ROUTES: dict[str, Callable[[_Case, Sequence[str]], list[Refusal]]] = {
-    "debian": _debian,
-    "nvidia": _nvidia,
-    "prebuilt": _prebuilt,
-    "run": _run,
-    "ubuntu": _ubuntu,
-}
-"""The routes that kpro installs by: each says what speaks against an install for the kernels that lack the driver."""
