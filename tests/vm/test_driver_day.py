@@ -9,19 +9,15 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from provision.driver import pack
-from provision.driver.archive import Prebuilt
 from provision.testhost.vm.image import Image
 from tests.vm import packages
 from tests.vm.place import CONTAINER, FIRST, SECOND, Metal
-from tests.vm.rig import FUNCTIONS
 
 pytestmark = pytest.mark.usefixtures("one_operator")
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 
 from provision.data.driver_packages import upstream
+from provision.host import apt_asked
 from provision.host.driver_checks import apt_conf
 from provision.host.driver_checks.scene import PACKAGED, Said, Scene
 from provision.host.driver_checks.seen import Package
@@ -23,7 +24,9 @@ ORIGINS = {"debian": ("debian", "*"), "nvidia": ("nvidia", "*"), "ubuntu": ("ubu
 def judge(scene: Scene) -> Said:
     if scene.driver is None or scene.driver.route not in PACKAGED:
         return
-    held = [name for name, package in sorted(scene.packages.items()) if package.held]
+    # What kpro holds itself it changes with a new pin.
+    ours = apt_asked.held_by_kpro(scene.snapshot)
+    held = [name for name, package in sorted(scene.packages.items()) if package.held and name not in ours]
     old = [
         name
         for name in held
