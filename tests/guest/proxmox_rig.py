@@ -22,9 +22,10 @@ from tests.guest.rig import LXC, Container
 DOUBLES = ROOT / "tests" / "doubles" / "proxmox"
 TEMPLATE = "local:vztmpl/debian-12-standard_12.7-1_amd64.tar"
 
-# The copy of /etc keeps what the runs write from this machine; /dev gets nodes of its own where a test asks for them.
+# What the runs write stays off this machine, and what other runs wrote is not theirs; /dev gets nodes of its own where a
+# test asks for them.
 _ENTER = """
-mount --bind "$1" /etc || exit 99
+mkdir -p /var/lib/kpro && mount --bind "$1/etc" /etc && mount --bind "$1/kpro" /var/lib/kpro || exit 99
 if [ -n "$2" ]; then for node in "$2"/*; do
   touch "/dev/${node##*/}" && mount --bind "$node" "/dev/${node##*/}" || exit 99
 done; fi
@@ -48,20 +49,22 @@ machine = Machine(
             shm_mib=96,
             mounts=[Mount(source={models!r}, target="/srv/models", read_only=False)],
             proxmox={proxmox},
-            services=[
-                Service(
-                    name="tiny",
-                    engine=Engine(kind="standin", version="1.0.0", source="wheel", wheelhouse={wheels!r}),
-                    model=Model(repo="kpro/tiny", revision={revision!r}, folder={folder!r}),
-                    port={port},
-                    ready_seconds=60,
-                )
-            ],
+            services={services},
         )
     ],
 )
 metal, guests = machine.pyinfra_groups()
 """
+
+_SERVICE = """[
+    Service(
+        name="tiny",
+        engine=Engine(kind="standin", version="1.0.0", source="wheel", wheelhouse={wheels!r}),
+        model=Model(repo="kpro/tiny", revision={revision!r}, folder={folder!r}),
+        port={port},
+        ready_seconds=60,
+    )
+]"""
 
 
 def frame() -> ModuleType:
@@ -81,6 +84,7 @@ class Node:
 
     folder: Path
     root: Path
+    number: int = 0
     port: int = field(default_factory=free_port)
 
     def __post_init__(self) -> None:
@@ -90,6 +94,9 @@ class Node:
         self.models.mkdir()
         subprocess.run(["cp", "-a", "/etc", str(self.etc)], check=True)
         (self.etc / "pve/lxc").mkdir(parents=True)
+        for name in ("subuid", "subgid"):
+            (self.etc / name).write_text("root:100000:65536\n")
+        (self.folder / "kpro").mkdir(mode=0o700)
         (self.state / "template").mkdir(parents=True)
         (self.state / "pve").symlink_to("/etc/pve")
         (self.state / "template" / TEMPLATE.rpartition("/")[2]).symlink_to(self.root)
@@ -105,7 +112,7 @@ class Node:
 
     @property
     def id(self) -> str:
-        return str(990_000_000 + os.getpid() % 9_000_000)
+        return str(990_000_000 + 2 * (os.getpid() % 4_000_000) + self.number)
 
     @property
     def container(self) -> Container:
@@ -119,9 +126,16 @@ class Node:
     def inventory(self) -> Path:
         return self.folder / "box.py"
 
-    def write(self, *, unprivileged: bool = False, made: bool = True) -> None:
+    def write(self, *, unprivileged: bool = False, made: bool = True, serves: bool = True) -> None:
+        """The inventory; ``made``: it says how the container is made."""
         files = self.folder / "files"
         demo_files.prepare(files)
+        service = _SERVICE.format(
+            wheels=str(demo_files.wheel_folder(files)),
+            revision=demo_files.DEMO_REVISION,
+            folder=str(demo_files.model_folder(files)),
+            port=self.port,
+        )
         proxmox = f"Proxmox(template={TEMPLATE!r}, storage='tank', size_gib=8, memory_mib=1024)"
         self.inventory.write_text(
             _INVENTORY.format(
@@ -129,16 +143,13 @@ class Node:
                 unprivileged=unprivileged,
                 models=str(self.models),
                 proxmox=proxmox if made else None,
-                wheels=str(demo_files.wheel_folder(files)),
-                revision=demo_files.DEMO_REVISION,
-                folder=str(demo_files.model_folder(files)),
-                port=self.port,
+                services=service if serves else "[]",
             )
         )
 
     def run(self, *words: str, nodes: Path | None = None) -> subprocess.CompletedProcess[str]:
         """A program on the node."""
-        enter = ["unshare", "-m", "--propagation", "private", "sh", "-c", _ENTER, "sh", str(self.etc)]
+        enter = ["unshare", "-m", "--propagation", "private", "sh", "-c", _ENTER, "sh", str(self.folder)]
         return subprocess.run(
             [*enter, str(nodes or ""), *words],
             cwd=ROOT,

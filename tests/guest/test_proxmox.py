@@ -11,7 +11,7 @@ import pytest
 
 from provision.guest.proxmox.grammar import parse
 from provision.guest.proxmox.judge import findings
-from tests.guest.proxmox_rig import Node
+from tests.guest.proxmox_rig import TEMPLATE, Node
 
 pytestmark = pytest.mark.usefixtures("one_operator")
 
@@ -57,3 +57,66 @@ def test_a_second_run_changes_nothing(node: Node) -> None:
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     assert json.loads(done.stdout)["changed"] == []
     assert node.conf.read_bytes() == before
+
+
+def test_what_was_made_is_stopped_by_the_way_back_and_its_disks_stay(node: Node) -> None:
+    done = node.provision("rollback", "--yes")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert node.run("pct", "status", node.id).stdout == "status: stopped\n"
+    assert parse(node.conf.read_text()).value("onboot") == "0"
+    assert (node.container.rootfs / "etc/hostname").exists()
+    again = node.provision("rollback", "--yes")
+    assert again.returncode == 0, again.stdout + again.stderr
+
+
+@pytest.fixture(scope="module")
+def by_hand(alone: None, guest_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
+    """A node whose operator made an unprivileged container, and wrote in its file."""
+    node = Node(tmp_path_factory.mktemp("by-hand"), guest_root, number=1)
+    node.write(unprivileged=True, made=False, serves=False)
+    words = ["-hostname", "theirs", "-rootfs", "tank:8", "-memory", "1024", "-features", "keyctl=1"]
+    made = node.run("pct", "create", node.id, TEMPLATE, *words)
+    assert made.returncode == 0, made.stderr
+    yield node
+    node.remove()
+
+
+def test_a_container_made_by_hand_gets_what_it_lacks_and_the_way_back_gives_every_byte(by_hand: Node) -> None:
+    original = by_hand.conf.read_text().replace("hostname", "# ask Ana before you touch this\nhostname")
+    original += "\n[before]\nhostname: theirs\nmemory: 512\nsnaptime: 1700000000\n"
+    by_hand.conf.write_text(original)
+    assert by_hand.kinds() == ["container.configure", "container.start"]
+    done = by_hand.provision("apply", "--yes")
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    now = by_hand.conf.read_text()
+    kept = [line for line in now.splitlines() if line in original.splitlines()]
+    assert kept == [line for line in original.splitlines() if not line.startswith("features")]
+    assert "features: keyctl=1,nesting=1\n" in now
+    assert "100000" in by_hand.container.attach("cat", "/proc/self/uid_map")
+    assert by_hand.kinds() == []
+    back = by_hand.provision("rollback", "--yes")
+    assert back.returncode == 0, back.stdout + back.stderr
+    assert by_hand.conf.read_text() == original
+
+
+def test_pct_sets_what_it_can_where_the_file_is_as_proxmox_writes_it(by_hand: Node) -> None:
+    by_hand.run("pct", "stop", by_hand.id)
+    text = by_hand.conf.read_text().replace("# ask Ana before you touch this\n", "")
+    by_hand.conf.write_text(text)
+    asked = by_hand.asked().count("set")
+    done = by_hand.provision("apply", "--yes")
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    assert by_hand.asked().count("set") == asked + 1
+    assert by_hand.kinds() == []
+    assert by_hand.provision("rollback", "--yes").returncode == 0
+    assert by_hand.conf.read_text() == text
+
+
+def test_what_the_operator_changed_since_is_left_by_the_way_back(by_hand: Node) -> None:
+    by_hand.run("pct", "stop", by_hand.id)
+    assert by_hand.provision("apply", "--yes").returncode == 0
+    by_hand.run("pct", "set", by_hand.id, "-memory", "2048")
+    now = by_hand.conf.read_text()
+    back = by_hand.provision("rollback", "--yes")
+    assert "was changed by somebody else" in back.stdout + back.stderr
+    assert by_hand.conf.read_text() == now
