@@ -1,5 +1,5 @@
-"""This machine as a Proxmox VE node: its programs are doubles, its containers real ones, in a mount namespace where /etc
-is a copy with /etc/pve in it."""
+"""This machine as a Proxmox VE node: its programs are doubles, its containers real ones, in a mount namespace where
+/etc is a copy with /etc/pve in it."""
 
 from __future__ import annotations
 
@@ -22,13 +22,16 @@ from tests.guest.rig import LXC, Container
 DOUBLES = ROOT / "tests" / "doubles" / "proxmox"
 TEMPLATE = "local:vztmpl/debian-12-standard_12.7-1_amd64.tar"
 
-# What the runs write stays off this machine, and what other runs wrote is not theirs; /dev gets nodes of its own where a
-# test asks for them.
+# What the runs write stays off this machine, and what other runs wrote is not theirs; /dev gets nodes of its own where
+# a test asks for them.
 _ENTER = """
 mkdir -p /var/lib/kpro && mount --bind "$1/etc" /etc && mount --bind "$1/kpro" /var/lib/kpro || exit 99
-if [ -n "$2" ]; then for node in "$2"/*; do
-  touch "/dev/${node##*/}" && mount --bind "$node" "/dev/${node##*/}" || exit 99
-done; fi
+if [ -n "$2" ]; then
+  d=$(mktemp -d) && mount -t tmpfs tmpfs "$d" && mkdir "$d/pts" "$d/shm" || exit 99
+  cp -a /dev/null /dev/zero /dev/full /dev/random /dev/urandom /dev/tty "$2"/* "$d" || exit 99
+  mount --bind /dev/pts "$d/pts" && mount --bind /dev/shm "$d/shm" && ln -s /proc/self/fd "$d/fd" || exit 99
+  ln -s pts/ptmx "$d/ptmx" && mount --move "$d" /dev || exit 99
+fi
 shift 2
 exec "$@"
 """
@@ -47,7 +50,7 @@ machine = Machine(
             network="bridge:vmbr0",
             unprivileged={unprivileged},
             shm_mib=96,
-            mounts=[Mount(source={models!r}, target="/srv/models", read_only=False)],
+            mounts={mounts},
             proxmox={proxmox},
             services={services},
         )
@@ -141,7 +144,9 @@ class Node:
             _INVENTORY.format(
                 id=self.id,
                 unprivileged=unprivileged,
-                models=str(self.models),
+                mounts=f'[Mount(source="{self.models}", target="/srv/models", read_only=False)]'
+                if serves
+                else "[]",
                 proxmox=proxmox if made else None,
                 services=service if serves else "[]",
             )
@@ -164,6 +169,10 @@ class Node:
     def provision(self, command: str, *words: str) -> subprocess.CompletedProcess[str]:
         program = str(Path(sys.executable).parent / "provision")
         return self.run(program, command, str(self.inventory), *words)
+
+    def undo(self) -> subprocess.CompletedProcess[str]:
+        """The way back that lies on the machine and needs no controller."""
+        return self.run("sh", "/var/lib/kpro/undo.sh")
 
     def plan(self) -> dict[str, Any]:
         document: dict[str, Any] = json.loads(self.provision("plan", "--json").stdout)
