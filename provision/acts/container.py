@@ -56,6 +56,7 @@ mkdir -p /run/kpro/guests
 # What step 7 fills is mounted from the start.
 [ ! -d /var/lib/kpro ] || mkdir -p -m 755 /var/lib/kpro/userspace
 {way}
+{models}
 digest=$(sha256sum <{config}) || exit 1
 log=$(mktemp) || exit 1
 trap 'rm -f "$log"' EXIT
@@ -163,6 +164,7 @@ def start(host: Host, container: Container | ProxmoxContainer, say: Voice) -> No
         config=shlex.quote(f"{container.folder}/config"),
         seconds=START_SECONDS,
         way=_WAY if container.ids else ":",
+        models=f"mkdir -p -m 755 {shlex.quote(container.models)} || exit 1" if container.models else ":",
     )
     shell.run(host, script, f"starting container {guest.id}")
 

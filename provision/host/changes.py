@@ -20,8 +20,9 @@ SCHEMA = "kpro-manifest/1"
 class Change:
     """One change. ``run`` made it; ``kind`` is one of
 
-    - ``file``: ``path`` was written with sha256 ``written``; ``original`` is its name in ``originals/`` (None: it was
-      not there). ``boot``: the next boot depends on it, through the initramfs or the boot loader.
+    - ``file``: ``path`` was written with sha256 ``written``, or removed (``absent``); ``original`` is its name in
+      ``originals/`` (None: it was not there). ``boot``: the next boot depends on it, through the initramfs or the boot
+      loader.
     - ``tree``: many files at once; ``original`` names their list in ``originals/``; ``then`` is done after they went.
     - ``container``: ``id`` was made in ``folder``; the folder ``pct`` stands for a container of Proxmox.
     - ``conf``: ``path``, the configuration of Proxmox container ``id``, was changed; ``names`` are the sha256 that it
@@ -32,6 +33,10 @@ class Change:
       ``names`` are the units that serve in it.
     - ``unit``: the systemd unit ``id`` was ``before`` (``enabled active``, ``disabled inactive``, …).
     - ``packages``: ``names`` were installed, and had not been.
+    - ``hold``: the packages ``names`` were put on hold, and had not been.
+    - ``running``: the container ``id`` of Proxmox was stopped.
+    - ``key``: the key ``path`` of the guest ``id`` was set to ``written`` with the program ``folder`` (qm, pct), and
+      was ``before``; an empty text is a key that is not there.
     """
 
     kind: str
@@ -137,7 +142,7 @@ def _line(changes: Sequence[Change], at: int) -> Line:
     return Line(
         shlex.quote(change.run),
         shlex.join(_words(changes, at)),
-        {"binding": 0, "module": 1, "guest": 3}.get(change.kind, 2),
+        {"binding": 0, "module": 1, "guest": 3, "running": 3}.get(change.kind, 2),
         shlex.join([change.id, change.folder]) if change.kind in ("container", "guest") else None,
     )
 
@@ -192,6 +197,20 @@ def _words(changes: Sequence[Change], at: int) -> list[str]:
             return ["unit", change.id, *change.before.split()]
         case "packages":
             return ["packages", *change.names]
+        case "hold":
+            return ["unhold", *change.names]
+        case "running":
+            return ["running", change.id]
+        case "key":
+            return [
+                "key",
+                change.folder,
+                change.id,
+                change.path,
+                change.written,
+                change.before,
+                *(old.run for old in older),
+            ]
     raise ValueError(f"a change of kind {change.kind!r} is not known to this version")
 
 

@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from checks.snapshot import CouldNotLook, Snapshot
-from provision.data import driver_packages, drivers
-from provision.data.kernels import known_failure
+from provision.data import driver_packages, driver_routes, drivers
+from provision.data.driver_routes import APT_ROUTES
+from provision.data.kernels import known_failure, verdict
 from provision.driver.archive import Prebuilt
-from provision.host import apt_asked, driver_seen, view
+from provision.host import apt_asked, driver_hold, driver_repository, driver_seen, kernels, view
 from provision.host.driver_foreign import foreign
-from provision.host.driver_seen import ModuleFile
+from provision.host.driver_seen import ModuleFile, os_release
 from provision.host.flavour import flavour_refusals
 from provision.plan import Item, Plan, Refusal, Step
 from provision.spec import Driver, Machine
@@ -22,7 +23,8 @@ WHERE = "machine.driver"
 @dataclass(frozen=True)
 class Install:
     """The driver to put in place for the ``kernels`` that lack it; ``archives`` (route prebuilt) are one for each of
-    them; ``signed``: the kernel takes no module without a signature."""
+    them; ``signed``: the kernel takes no module without a signature; ``trial``: those of the kernels of which nobody
+    reported whether the driver compiles there."""
 
     route: str
     version: str
@@ -30,6 +32,7 @@ class Install:
     kernels: tuple[str, ...]
     archives: tuple[Prebuilt, ...] = ()
     signed: bool = False
+    trial: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,10 @@ class _Case:
     packages: dict[str, str]
 
     @property
+    def system(self) -> str:
+        return os_release(self.snapshot).get("ID", "")
+
+    @property
     def pin(self) -> str:
         return f"{self.driver.version} {self.driver.flavour}"
 
@@ -53,9 +60,9 @@ def requests(machine: Machine) -> list[str]:
     """What the snapshot has to look at for this machine's driver."""
     if machine.driver is None or not machine.managed:
         return []
-    wanted = driver_seen.requests()
-    if machine.driver.route == "debian":
-        wanted += apt_asked.requests(machine.driver.version, machine.driver.flavour)
+    wanted = [*driver_seen.requests(), *kernels.REQUESTS]
+    if machine.driver.route in APT_ROUTES:
+        wanted += ["file:/etc/os-release", *apt_asked.requests(machine.driver)]
     return wanted
 
 
@@ -67,6 +74,8 @@ def driver_plan(machine: Machine, snapshot: Snapshot, held: Sequence[Prebuilt] =
         return Plan(machine.name)
     refusals: list[Refusal] = []
     missing: tuple[str, ...] = ()
+    holding: list[Refusal] = []
+    boots: tuple[Item, ...] = ()
     case: _Case | None = None
     try:
         wrong = drivers.wrong(driver.version)
@@ -81,7 +90,7 @@ def driver_plan(machine: Machine, snapshot: Snapshot, held: Sequence[Prebuilt] =
             driver,
             snapshot,
             held,
-            driver_seen.kernels(snapshot),
+            kernels.to_be_ready(snapshot),
             driver_seen.modules(snapshot),
             driver_seen.packages(snapshot),
         )
@@ -97,9 +106,10 @@ def driver_plan(machine: Machine, snapshot: Snapshot, held: Sequence[Prebuilt] =
                 )
             )
         elif missing and not refusals:
-            refusals += foreign(driver.route, snapshot, case.modules, case.packages) + _ROUTES[driver.route](
-                case, missing
-            )
+            refusals, holding = _judged(case, missing)
+            missing = tuple(kernel for kernel in missing if not holding or kernel == case.kernels[0])
+        if not refusals:
+            boots = _boots(case, holding)
     except CouldNotLook as error:
         refusals.append(
             Refusal(
@@ -111,10 +121,71 @@ def driver_plan(machine: Machine, snapshot: Snapshot, held: Sequence[Prebuilt] =
         )
     if case is None or refusals:
         return Plan(machine.name, (), tuple(refusals))
+    notes = [
+        f"kernel {case.kernels[-1]} is not booted yet, {wrong.seen}. Next: {wrong.next_step}"
+        for wrong in holding
+    ]
     if not missing:
-        note = f"driver {case.pin} is in place for {', '.join(case.kernels)} (route {driver.route})"
-        return Plan(machine.name, notes=(note,))
-    return Plan(machine.name, (_item(case, missing),))
+        ready = ", ".join(case.kernels[:1] if holding else case.kernels)
+        notes.append(f"driver {case.pin} is in place for {ready} (route {driver.route})")
+    items = (*_before(case), _item(case, missing)) if missing else _loose(case)
+    return Plan(machine.name, tuple(sorted((*items, *boots), key=_order)), (), tuple(notes))
+
+
+def _order(item: Item) -> int:
+    kinds = ("kernel.hold", "driver.repository", "driver.install", "driver.hold", "kernel.release")
+    return kinds.index(item.kind)
+
+
+def _before(case: _Case) -> tuple[Item, ...]:
+    """What has to be there before the packages can be asked for."""
+    if case.driver.route != "nvidia" or not apt_asked.repository_is_unknown(case.snapshot):
+        return ()
+    return (driver_repository.item(case.machine, case.driver, case.snapshot),)
+
+
+def _loose(case: _Case) -> tuple[Item, ...]:
+    """Packages of a driver in place that an upgrade would take along."""
+    if case.driver.route not in APT_ROUTES:
+        return ()
+    loose = driver_hold.loose(case.driver, case.system, case.snapshot)
+    return (driver_hold.item(case.machine, loose),) if loose else ()
+
+
+def _judged(case: _Case, missing: tuple[str, ...]) -> tuple[list[Refusal], list[Refusal]]:
+    """What speaks against installing it, and what speaks only against a kernel that does not run yet: that one is not
+    booted into until it has a driver."""
+    running = tuple(kernel for kernel in missing if kernel == case.kernels[0])
+    wrong = _against(case, missing)
+    if not wrong or running == missing:
+        return wrong, []
+    now = _against(case, running) if running else []
+    later = [refusal for refusal in wrong if refusal not in now]
+    cannot = kernels.against_holding(case.snapshot)
+    if now or not later or cannot is None:
+        return now, later
+    arriving = ", ".join(kernel for kernel in missing if kernel not in running)
+    why = Refusal(
+        f"machine {case.machine.name}",
+        f"kernel {arriving} boots next, and {cannot}",
+        "it would boot without a driver",
+        "give it a driver as said, remove that kernel, or choose which one boots yourself",
+    )
+    return [*wrong, why], []
+
+
+def _against(case: _Case, wanted: tuple[str, ...]) -> list[Refusal]:
+    route = case.driver.route
+    return foreign(route, case.snapshot, case.modules, case.packages) + _ROUTES[route](case, wanted)
+
+
+def _boots(case: _Case, holding: Sequence[Refusal]) -> tuple[Item, ...]:
+    """What the boot loader has to be told. Raises CouldNotLook."""
+    if holding:
+        item = kernels.hold(case.machine, case.snapshot, ", ".join(case.kernels[1:]))
+    else:
+        item = kernels.release(case.machine, case.snapshot)
+    return (item,) if item else ()
 
 
 def _item(case: _Case, missing: tuple[str, ...]) -> Item:
@@ -122,12 +193,16 @@ def _item(case: _Case, missing: tuple[str, ...]) -> Item:
     archives: tuple[Prebuilt, ...] = ()
     if driver.route == "prebuilt":
         archives = tuple(Prebuilt(driver.version, driver.flavour, kernel) for kernel in missing)
+    compiled = driver.route in ("debian", "nvidia")
+    trial = tuple(k for k in missing if compiled and verdict(driver.version, k).answer == "unknown")
+    first = f", compiled on trial first for {', '.join(trial)}" if trial else ""
     return Item(
         Step.DRIVER,
         "driver.install",
         case.machine.host_name,
         case.pin,
-        f"install driver {driver.version} ({driver.flavour}, route {driver.route}) for kernel {', '.join(missing)}",
+        f"install driver {driver.version} ({driver.flavour}, route {driver.route}) for kernel "
+        f"{', '.join(missing)}{first}",
         Install(
             driver.route,
             driver.version,
@@ -135,6 +210,7 @@ def _item(case: _Case, missing: tuple[str, ...]) -> Item:
             missing,
             archives,
             driver_seen.must_be_signed(case.snapshot),
+            trial,
         ),
     )
 
@@ -161,7 +237,7 @@ def _in_place(case: _Case, kernel: str) -> bool:
         )
     return all(
         driver_packages.upstream(case.packages.get(part.package, "-")) == driver.version
-        for part in driver_packages.parts(driver.flavour)
+        for part in driver_routes.parts(driver.route, driver.flavour, driver.version, case.system)
         if part.needed and part.exact
     )
 
@@ -218,21 +294,40 @@ def _suite(snapshot: Snapshot) -> str:
 
 
 def codename(snapshot: Snapshot) -> str:
-    """VERSION_CODENAME of /etc/os-release (os-release(5))."""
-    for line in (snapshot.text("/etc/os-release") or "").splitlines():
-        if line.startswith("VERSION_CODENAME="):
-            return line.partition("=")[2].strip().strip("\"'")
-    return ""
+    """VERSION_CODENAME of /etc/os-release."""
+    return os_release(snapshot).get("VERSION_CODENAME", "")
 
 
 def _debian(case: _Case, missing: Sequence[str]) -> list[Refusal]:
-    refusals = _does_not_build(case, missing)
-    refusals += apt_asked.refusals(case.snapshot, case.driver.version)
-    return refusals
+    return _does_not_build(case, missing) + apt_asked.refusals(case.snapshot, case.driver)
+
+
+def _nvidia(case: _Case, missing: Sequence[str]) -> list[Refusal]:
+    return [
+        *_does_not_build(case, missing),
+        *driver_repository.refusals(case.snapshot),
+        *apt_asked.refusals(case.snapshot, case.driver),
+    ]
+
+
+def _ubuntu(case: _Case, missing: Sequence[str]) -> list[Refusal]:
+    """Nothing is compiled: which kernels have modules is what apt says."""
+    if case.system != "ubuntu":
+        return [
+            Refusal(
+                f"{WHERE}.route",
+                f"route 'ubuntu' takes the modules that Ubuntu signed, and this machine is {case.system or 'unknown'}",
+                "they are built for Ubuntu's kernels alone",
+                "use route='nvidia' or 'debian'",
+            )
+        ]
+    return apt_asked.refusals(case.snapshot, case.driver)
 
 
 _ROUTES: dict[str, Callable[[_Case, Sequence[str]], list[Refusal]]] = {
     "debian": _debian,
+    "nvidia": _nvidia,
     "prebuilt": _prebuilt,
+    "ubuntu": _ubuntu,
 }
 """The routes that kpro installs by: each says what speaks against an install for the kernels that lack the driver."""
