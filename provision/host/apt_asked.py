@@ -33,11 +33,12 @@ def refusals(snapshot: Snapshot, driver: Driver) -> list[Refusal]:
         raise CouldNotLook(f"apt is not there, and route {driver.route!r} needs it")
     return [
         Refusal("machine.driver", seen, "found before anything was touched, instead of half-way", next_step)
-        for seen, next_step in why_not(driver, code, output, held_by_kpro(_manifest(snapshot)))
+        for seen, next_step in why_not(driver, code, output, held_by_kpro(manifest(snapshot)))
     ]
 
 
-def _manifest(snapshot: Snapshot) -> tuple[Change, ...]:
+def manifest(snapshot: Snapshot) -> tuple[Change, ...]:
+    """What kpro changed on the machine. Raises CouldNotLook where its list is not readable."""
     text = snapshot.text(MANIFEST)
     try:
         return parse(text) if text else ()

@@ -103,7 +103,7 @@ def driver_plan(machine: Machine, snapshot: Snapshot, held: Sequence[Prebuilt] =
                     f"use one of {', '.join(sorted(_ROUTES))}, or install it yourself",
                 )
             )
-        elif missing and not refusals:
+        elif missing and not wrong:
             refusals += foreign(driver.route, snapshot, case.modules, case.packages) + _ROUTES[driver.route](
                 case, missing
             )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from provision.host import boot, dkms
 from provision.host.dkms import BuildFailure, DkmsModule
 from provision.host.driver_checks import seen
-from provision.host.driver_checks.scene import Said, Scene
+from provision.host.driver_checks.scene import PACKAGED, Said, Scene
 from provision.plan import Refusal
 
 
@@ -116,6 +116,8 @@ def _failed(
         return
     to_blame = "; ".join(_culprits(scene, modules, logs))
     kernels = any("kernel" in name or name.startswith("linux-image") for name in names)
+    if not to_blame and scene.installing and scene.driver and scene.driver.route in PACKAGED:
+        return  # the plan of the driver itself refuses, before it asks apt
     text, next_step = (
         f"packages are half-configured: {', '.join(names)}",
         "dpkg --configure -a says why; repair it",

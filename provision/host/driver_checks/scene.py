@@ -8,6 +8,7 @@ from functools import cached_property
 
 from checks.snapshot import Snapshot
 from provision.data import drivers
+from provision.data.driver_routes import APT_ROUTES
 from provision.host import boot, driver_seen
 from provision.host.driver_checks import seen
 from provision.plan import Refusal
@@ -16,7 +17,8 @@ from provision.spec import Driver, Machine
 COMPILED = ("debian", "nvidia", "run")
 """Routes whose module is compiled on the machine, by DKMS; prebuilt and Ubuntu's signed ones come whole."""
 
-PACKAGED = ("debian", "nvidia", "ubuntu")
+PACKAGED = APT_ROUTES
+"""Routes that end in packages of dpkg."""
 
 Said = Iterator[Refusal | str]
 """What a judge yields: a refusal, or a note."""
@@ -57,8 +59,7 @@ class Scene:
     @cached_property
     def os(self) -> dict[str, str]:
         """The assignments of /etc/os-release (os-release(5))."""
-        rows = (line.partition("=") for line in (self.snapshot.text("/etc/os-release") or "").splitlines())
-        return {name.strip(): value.strip().strip("\"'") for name, mark, value in rows if mark}
+        return driver_seen.os_release(self.snapshot)
 
     @cached_property
     def month(self) -> str:

@@ -98,11 +98,11 @@ def test_without_apt_s_log_the_logs_of_dkms_name_the_culprit(host: Seen) -> None
 
 def test_a_half_configured_package_without_a_known_culprit_blames_nobody(host: Seen) -> None:
     host.cmd("dpkg-audit", f"{AUDIT} postfix  mail transport agent\n")
-    said = why(judged(pinned(), host))
+    said = why(judged(pinned("run"), host))
     assert "half-configured: postfix" in said
     assert "to blame" not in said
     host.put("cmd", "dpkg-audit", None, "not recorded").cmd("dpkg-l", rows(HEADERS, ("drbd-dkms", "9", "iF")))
-    assert "half-configured: drbd-dkms" in why(judged(pinned(), host)), "dpkg -l tells it too"
+    assert "half-configured: drbd-dkms" in why(judged(pinned("run"), host)), "dpkg -l tells it too"
 
 
 def test_a_broken_or_overwritten_module_is_told(host: Seen) -> None:
