@@ -128,7 +128,8 @@ class Plan:
 
 
 def join(machine: str, plans: Iterable[Plan]) -> Plan:
-    """One plan from the parts that the areas decided, in the order of the steps."""
+    """One plan from the parts that the areas decided, in the order of the steps. What two guests need of their machine
+    (a model that both read) is done once."""
     items: list[Item] = []
     refusals: list[Refusal] = []
     notes: list[str] = []
@@ -136,5 +137,6 @@ def join(machine: str, plans: Iterable[Plan]) -> Plan:
         items.extend(plan.items)
         refusals.extend(plan.refusals)
         notes.extend(plan.notes)
+    items = list({item.id: item for item in reversed(items)}.values())[::-1]
     items.sort(key=lambda item: item.step)
     return Plan(machine, tuple(items), tuple(refusals), tuple(notes))

@@ -12,9 +12,9 @@ from typing import Any, Literal
 
 from pydantic import Field, StrictBool, StrictInt, model_validator
 
-from provision.forms import BdfText, Name, Port, SshHost, Where, later, refuse
+from provision.forms import AbsolutePath, BdfText, Name, Port, SshHost, Where, later, refuse
 from provision.spec_base import Spec
-from provision.spec_guest import Guest, Mount, claims, taken_twice
+from provision.spec_guest import Guest, Mount, Proxmox, claims, taken_twice
 from provision.spec_service import Baseline, Candidate, Engine, Found, Model, Service
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "Machine",
     "Model",
     "Mount",
+    "Proxmox",
     "Service",
     "Spec",
     "Ssh",
@@ -67,7 +68,9 @@ class Machine(Spec):
     ``managed = False``: steps 2-5 only observe (a host whose driver somebody else looks after). Step 7 copies that
     driver's user space into a folder of kpro's own, for the guests that have ``userspace="bind"``.
     ``ssh = None``: the machine that kpro itself runs on. ``gpu_count`` is how many NVIDIA GPUs the machine
-    has in all, those that stay with virtual machines too; given, it must agree.
+    has in all, those that stay with virtual machines too; given, it must agree. ``models`` is the folder on the
+    machine that model files are put in; LXC guests see it, read-only, at /srv/models where no mount of theirs holds
+    their models.
     """
 
     name: Name
@@ -77,6 +80,7 @@ class Machine(Spec):
     gpus: tuple[Gpu, ...] = ()
     gpu_count: StrictInt | None = Field(default=None, ge=0)
     driver: Driver | None = None
+    models: AbsolutePath = "/srv/models"
     guests: tuple[Guest, ...] = ()
 
     @model_validator(mode="after")

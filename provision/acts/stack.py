@@ -14,7 +14,8 @@ from provision.host import transport
 from provision.run.errors import ActFailed
 from provision.run.journal import now
 from provision.stack.decide import UID, EngineBuild, Shipped
-from provision.stack.desired import PYZ, UV, DesiredModel, DesiredService
+from provision.stack.desired import MANIFEST, PYZ, UV, DesiredService
+from provision.stack.models import ModelPut
 
 _BASE = f"""
 set -u
@@ -111,63 +112,63 @@ def _put_wheels(host: Host, build: EngineBuild, say: Voice) -> None:
 
 
 def _digests(host: Host, folder: str) -> dict[str, str]:
-    """sha256 of every file under a folder of the guest, by relative path; the folder is made if it is missing."""
+    """sha256 of every file under a folder of the host, by relative path; the folder is made if it is missing."""
     quoted = shlex.quote(folder)
-    script = f"mkdir -p -- {quoted} && cd {quoted} && find . -type f ! -name '.kpro-put.*' -exec sha256sum -z {{}} +"
+    script = f"umask 022; mkdir -p -- {quoted} && cd {quoted} && "
+    script += "find . -type f ! -name '.kpro-put.*' -exec sha256sum -z {} +"
     text = shell.run(host, script, f"reading {folder}")
     pairs = (entry.split("  ./", 1) for entry in text.split("\0") if entry)
     return {path: digest for digest, path in pairs}
 
 
-def put_model(host: Host, model: DesiredModel, say: Voice) -> None:
-    """Copies what is not there yet into a staging folder, verifies all of it in the guest, then renames.
+def put_model(host: Host, put: ModelPut, say: Voice) -> None:
+    """Copies what is not there yet into a staging folder, verifies all of it where it lies, then renames.
 
     Raises ActFailed when a file does not arrive as the manifest says.
     """
+    model, directory = put.model, put.directory
     if model.folder is None or model.manifest is None:
-        raise ActFailed(f"{model.directory} has no folder to copy from")
-    staging = f"/srv/models/.incoming/{model.directory.rsplit('/', 1)[1]}"
-    mending = _is_ours(host, model)
+        raise ActFailed(f"{directory} has no folder to copy from")
+    parent, name = directory.rsplit("/", 1)
+    staging = f"{parent}/.incoming/{name}"
+    mending = _is_ours(host, put)
     if mending:
         # File by file, each in one step: a server that has them open keeps what it has.
-        staging = model.directory
+        staging = directory
     wanted = {path: entry["sha256"] for path, entry in json.loads(model.manifest).items()}
     there = _digests(host, staging)
     missing = [path for path, digest in wanted.items() if there.get(path) != digest]
     folders = sorted({f"{staging}/{path}".rsplit("/", 1)[0] for path in missing})
     if folders:
-        shell.run(host, "mkdir -p -- " + shlex.join(folders), f"making the folders of {staging}")
+        shell.run(host, "umask 022; mkdir -p -- " + shlex.join(folders), f"making the folders of {staging}")
     for number, path in enumerate(missing, 1):
-        say(f"{model.directory}: {path} ({number} of {len(missing)})")
+        say(f"{directory}: {path} ({number} of {len(missing)})")
         shell.put_file(host, str(model.folder / path), f"{staging}/{path}", mode="644", say=say)
     there = _digests(host, staging)
     wrong = [path for path, digest in wanted.items() if there.get(path) != digest]
     if wrong:
-        raise ActFailed(
-            f"{model.directory}: {', '.join(wrong)} did not arrive whole (was it changed meanwhile?)"
-        )
+        raise ActFailed(f"{directory}: {', '.join(wrong)} did not arrive whole (was it changed meanwhile?)")
     if mending:
         return
     surplus = [f"{staging}/{path}" for path in there if path not in wanted]
-    shell.put(host, f"{staging}/kpro-manifest.json", model.manifest.encode(), mode="644")
+    shell.put(host, f"{staging}/{MANIFEST}", model.manifest.encode(), mode="644")
     remove = (
-        f"rm -f -- {shlex.join(p for p in surplus if not p.endswith('/kpro-manifest.json'))}\n"
-        if surplus
-        else ""
+        f"rm -f -- {shlex.join(p for p in surplus if not p.endswith(f'/{MANIFEST}'))}\n" if surplus else ""
     )
-    target = shlex.quote(model.directory)
+    target = shlex.quote(directory)
     script = (
         f"{remove}[ ! -e {target} ] || {{ echo {target} exists already and has no manifest of ours. "
-        f"Move it away in the guest, then run again: mv {target} {target}.old >&2; exit 1; }}\n"
-        f"sync -f {shlex.quote(staging)} && mv -T -- {shlex.quote(staging)} {target} && sync /srv/models"
+        f"Move it away, then run again: mv {target} {target}.old >&2; exit 1; }}\n"
+        f"sync -f {shlex.quote(staging)} && mv -T -- {shlex.quote(staging)} {target} && "
+        f"sync {shlex.quote(parent)}"
     )
-    shell.run(host, script, f"putting {model.directory} in place")
+    shell.run(host, script, f"putting {directory} in place")
 
 
-def _is_ours(host: Host, model: DesiredModel) -> bool:
+def _is_ours(host: Host, put: ModelPut) -> bool:
     """Does the folder exist with the very manifest that is wanted?"""
-    done = transport.run(host, f"cat {shlex.quote(model.manifest_path)}")
-    return done.ok and done.text == model.manifest
+    done = transport.run(host, f"cat {shlex.quote(f'{put.directory}/{MANIFEST}')}")
+    return done.ok and done.text == put.model.manifest
 
 
 def stage(host: Host, desired: DesiredService, say: Voice) -> None:

@@ -8,6 +8,7 @@ from checks.bdf import Bdf
 from checks.snapshot import Snapshot
 from provision.guest import locality, userspace
 from provision.guest.idmap import Ids
+from provision.guest.mounts import mounts
 from provision.host import marked, view
 from provision.plan import Refusal
 from provision.spec import Guest, Machine
@@ -48,7 +49,7 @@ def wanted_config(
         place=place,
         cgroup=locality.cgroup(snapshot) if place.cpus else None,
         shm_mib=guest.shm_mib,
-        mounts=guest.mounts,
+        mounts=mounts(machine, guest),
         userspace=userspace.FOLDER if userspace.wants(machine, guest) else None,
         mounted=userspace.MOUNTED,
         marked=marked.is_test_host(snapshot),

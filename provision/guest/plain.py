@@ -9,6 +9,7 @@ from checks.snapshot import CouldNotLook, Snapshot
 from provision.guest import idmap, ours, reach
 from provision.guest.idmap import Ids, Mapped
 from provision.guest.lxc_config import Wanted, wanted_config
+from provision.guest.mounts import mounts
 from provision.plan import Item, Plan, Refusal, Step
 from provision.spec import Guest, Machine
 from provision.stack.desired import sha256
@@ -16,15 +17,16 @@ from provision.stack.desired import sha256
 
 @dataclass(frozen=True)
 class Container:
-    """What the acts of step 6 need: where the container lies, what its configuration is to be, and whose its files are
-    (``ids`` None: the machine's own root). ``early``: it was decided while steps before were still to be done, and is
-    not the configuration yet."""
+    """What the acts of step 6 need: where the container lies, what its configuration is to be, whose its files are
+    (``ids`` None: the machine's own root) and which folder is made for models. ``early``: it was decided while steps
+    before were still to be done, and is not the configuration yet."""
 
     guest: Guest
     lxcpath: str
     config: str
     early: bool = False
     ids: Ids | None = None
+    models: str | None = None
 
     @property
     def folder(self) -> str:
@@ -41,7 +43,8 @@ def lxc_plan(
     early = bool(metal and guest.gpus)
     wanted = Wanted(machine, guest, _lxcpath(snapshot), mapped.ids if mapped else None)
     config, notes = wanted_config(wanted, snapshot, [] if early else refusals, where)
-    container = Container(guest, wanted.lxcpath, config, early, wanted.ids)
+    models = machine.models if mounts(machine, guest) != guest.mounts else None
+    container = Container(guest, wanted.lxcpath, config, early, wanted.ids, models)
     items: list[Item] = []
 
     def add(step: Step, kind: str, text: str) -> None:
@@ -114,7 +117,7 @@ def _mapped(
             )
         )
     mapped = idmap.mapped(machine, guest, snapshot, refusals, where)
-    refusals += reach.unreachable(guest, mapped.ids, snapshot, where)
+    refusals += reach.unreachable(machine, guest, mapped.ids, snapshot, where)
     return mapped
 
 

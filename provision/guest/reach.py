@@ -10,22 +10,25 @@ import posixpath
 
 from checks.snapshot import CouldNotLook, Snapshot
 from provision.guest.idmap import Ids, is_mapped
+from provision.guest.mounts import mounts
 from provision.plan import Refusal
-from provision.spec import Guest, Mount
+from provision.spec import Guest, Machine, Mount
 
 UID = 8100
 """The user that services run as, in every guest."""
 
 
-def requests(guest: Guest) -> list[str]:
+def requests(machine: Machine, guest: Guest) -> list[str]:
+    """What the snapshot of the machine has to look at for this guest."""
     if not is_mapped(guest):
         return []
-    return [f"stat:{folder}" for mount in guest.mounts for folder in (*_above(mount.source), mount.source)]
+    given = mounts(machine, guest)
+    return [f"stat:{folder}" for mount in given for folder in (*_above(mount.source), mount.source)]
 
 
-def unreachable(guest: Guest, ids: Ids, snapshot: Snapshot, where: str) -> list[Refusal]:
+def unreachable(machine: Machine, guest: Guest, ids: Ids, snapshot: Snapshot, where: str) -> list[Refusal]:
     """A refusal for each folder that the container could not reach or use. A folder that is missing is refused
-    elsewhere."""
+    elsewhere, or made."""
     found = []
     code, output = snapshot.command("lxc-path-mode")
     if code != 0 or not output.strip().isdigit():
@@ -39,8 +42,13 @@ def unreachable(guest: Guest, ids: Ids, snapshot: Snapshot, where: str) -> list[
                 'chmod o+x "$(lxc-config lxc.lxcpath)"',
             )
         )
-    for index, mount in enumerate(guest.mounts):
-        found += _mount(mount, ids, snapshot, f"{where}.mounts[{index}]")
+    for mount in mounts(machine, guest):
+        at = (
+            f"{where}.mounts[{guest.mounts.index(mount)}].source"
+            if mount in guest.mounts
+            else "machine.models"
+        )
+        found += _mount(mount, ids, snapshot, at)
     return found
 
 
@@ -53,7 +61,7 @@ def _mount(mount: Mount, ids: Ids, snapshot: Snapshot, where: str) -> list[Refus
     if closed:
         return [
             Refusal(
-                f"{where}.source",
+                where,
                 f"{', '.join(closed)} cannot be passed by others",
                 "the container's root is nobody on the machine, so the container would not start",
                 f"chmod o+x {' '.join(closed)}, or move the folder",
@@ -67,7 +75,7 @@ def _mount(mount: Mount, ids: Ids, snapshot: Snapshot, where: str) -> list[Refus
     if not (mode & 0o005 == 0o005 or (own and mode & 0o500 == 0o500) or (group and mode & 0o050 == 0o050)):
         return [
             Refusal(
-                f"{where}.source",
+                where,
                 f"{mount.source} has mode {mode:o} and belongs to {uid}:{gid}",
                 f"the container's ids are {ids} on the machine, and none of them could read it",
                 f"chmod o+rx {mount.source}",
@@ -78,7 +86,7 @@ def _mount(mount: Mount, ids: Ids, snapshot: Snapshot, where: str) -> list[Refus
         owner = ids.first + UID
         return [
             Refusal(
-                f"{where}.source",
+                where,
                 f"{mount.source} has mode {mode:o} and belongs to {uid}:{gid}",
                 f"the container's ids are {ids} on the machine, and none of them could write there",
                 f"chown {owner}:{owner} {mount.source} (that is kpro in the container), or set read_only=True",

@@ -115,7 +115,7 @@ def requests(machine: Machine) -> list[str]:
                 f"cmd:pct-status-{guest.id}:pct status {guest.id}",
                 f"file:/etc/pve/lxc/{guest.id}.conf",
             ]
-        wanted += [*locality.requests(guest), *reach.requests(guest)]
+        wanted += [*locality.requests(guest), *reach.requests(machine, guest)]
         for mount in guest.mounts:
             wanted.append(f"stat:{mount.source}")
     return wanted
@@ -153,6 +153,13 @@ def group_functions(snapshot: Snapshot) -> tuple[PciFunction, ...]:
     return tuple(sorted(found, key=lambda function: function.bdf))
 
 
+def displays(snapshot: Snapshot) -> dict[Bdf, tuple[str, bool]]:
+    """Every VGA controller of the machine: its vendor, and whether the firmware's console is on it."""
+    text = (snapshot.data("pci", "/sys/bus/pci/devices") or b"").decode()
+    lines = [line.split() for line in text.splitlines()]
+    return {Bdf.parse(line[0]): (line[1], line[2] == "1") for line in lines if len(line) == 3}
+
+
 def _window(line: str) -> int | None:
     """Bytes of a line of sysfs' ``resource``: first and last address, flags. All zero: no window was assigned."""
     try:
@@ -181,6 +188,15 @@ def driver(snapshot: Snapshot) -> tuple[str, str] | None:
     if version is None:
         raise CouldNotLook(f"/proc/driver/nvidia/version has no version: {line[:80]!r}")
     return version[1], "open" if "Open Kernel Module" in line else "proprietary"
+
+
+def is_pinned(machine: Machine, snapshot: Snapshot) -> bool:
+    """Is the driver that the inventory pins the one that is loaded?"""
+    pin = machine.driver
+    try:
+        return pin is not None and driver(snapshot) == (pin.version, pin.flavour)
+    except CouldNotLook:
+        return False
 
 
 def minors(snapshot: Snapshot) -> dict[Bdf, int]:

@@ -13,16 +13,15 @@ from dataclasses import dataclass
 from checks.snapshot import CouldNotLook, Snapshot
 from provision.plan import Item, Plan, Refusal, Step
 from provision.spec import Guest, Machine
+from provision.stack import models
 from provision.stack.conflicts import drop_ins, taken_port
-from provision.stack.desired import PYZ, UV, DesiredEngine, DesiredModel, DesiredService, sha256
+from provision.stack.desired import PYZ, UV, DesiredEngine, DesiredService, sha256
 
 UID = 8100
-_SIZES = "find . -type f -printf '%s %P\\n'"
 FOLDERS = (
     "/opt/kpro/bin",
     "/opt/kpro/envs",
     "/etc/kpro/staged",
-    "/srv/models",
     "/var/cache/kpro",
     "/var/lib/kpro/good",
 )
@@ -65,16 +64,14 @@ def requests(services: Sequence[DesiredService]) -> list[str]:
         wanted += [
             f"file:{desired.engine.marker}",
             *(f"sha:{path}" for path in (*_staged(desired), *_live(desired), desired.record_path)),
-            *(f"file:{model.manifest_path}" for model in desired.models),
             f"file:{desired.good_path}",
             f"cmd:unit-{desired.name}:systemctl show -p ActiveState -p SubState -p UnitFileState -p MainPID {unit}",
             f"dir:{desired.unit_path}.d",
-            *(f"cmd:sizes-{model.directory}:cd {model.directory} && {_SIZES}" for model in desired.models),
             f"cmd:running-{desired.name}:"
             f'pid=$(systemctl show -p MainPID --value {unit}) && [ "$pid" != 0 ] && '
             "tr '\\0' '\\n' <\"/proc/$pid/environ\" | sed -n 's/^KPRO_DIGEST=//p'",
         ]
-    return wanted
+    return [*wanted, *models.requests(services)]
 
 
 def stack_plan(
@@ -93,6 +90,7 @@ def stack_plan(
     items: list[Item] = []
     refusals: list[Refusal] = []
     try:
+        refusals += models.hidden(machine, guest, where)
         if services:
             items += _base(guest, name, inside, refusals, where)
         elif guest.gpus and inside is not None:
@@ -101,7 +99,9 @@ def stack_plan(
             items.append(Item(Step.STACK, "stack.provcheck", name, guest.name, f"put {PYZ}", pyz))
         for index, desired in enumerate(services):
             items += _engine(desired, name, inside, uv)
-            items += _models(desired, name, inside, refusals, f"{where}.services[{index}]", guest)
+            items += models.model_items(
+                machine, guest, desired, host, inside, refusals, f"{where}.services[{index}]"
+            )
             items += _service(desired, name, inside)
             taken_port(guest, desired, host, inside, refusals, f"{where}.services[{index}]")
             drop_ins(desired, inside, refusals, f"{where}.services[{index}]")
@@ -176,64 +176,6 @@ def _digest_of(marker: str) -> str | None:
     except ValueError:
         return None
     return value.get("digest") if isinstance(value, dict) else None
-
-
-def _models(
-    desired: DesiredService,
-    host: str,
-    inside: Snapshot | None,
-    refusals: list[Refusal],
-    where: str,
-    guest: Guest,
-) -> list[Item]:
-    items = []
-    for model in desired.models:
-        current = inside.text(model.manifest_path) if inside is not None else None
-        if model.manifest is None:
-            if inside is not None and current is None:
-                refusals.append(_model_missing(model, where))
-        elif current == model.manifest and inside is not None and not _whole(model, inside):
-            text = f"put again what is missing or damaged in {model.directory}"
-            items.append(Item(Step.STACK, "stack.model", host, model.directory, text, model))
-        elif current != model.manifest:
-            if current is not None:
-                refusals.append(
-                    Refusal(
-                        f"{where}.model",
-                        f"{model.directory} is there with other contents than {model.folder}",
-                        "one revision has one content",
-                        "correct revision or folder, or remove the files in the guest yourself",
-                    )
-                )
-            else:
-                items.append(
-                    Item(
-                        Step.STACK,
-                        "stack.model",
-                        host,
-                        model.directory,
-                        f"put and verify {model.directory}",
-                        model,
-                    )
-                )
-    return items
-
-
-def _whole(model: DesiredModel, inside: Snapshot) -> bool:
-    """Every file is there in its size. (The checksums were verified when the files were put.)"""
-    _, output = inside.command(f"sizes-{model.directory}")
-    there = {path: size for size, _, path in (line.partition(" ") for line in output.splitlines())}
-    wanted = json.loads(model.manifest or "{}")
-    return all(there.get(path) == str(entry["size"]) for path, entry in wanted.items())
-
-
-def _model_missing(model: DesiredModel, where: str) -> Refusal:
-    return Refusal(
-        f"{where}.model",
-        f"{model.manifest_path} is not in the guest, and the inventory names no folder to copy from",
-        "model files without a manifest are not known to be whole",
-        "set Model(folder=…), or mount a folder of the machine that holds them",
-    )
 
 
 def _staged(desired: DesiredService) -> tuple[str, str]:

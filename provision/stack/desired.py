@@ -15,6 +15,7 @@ from provision.templates import render
 PYZ = "/opt/kpro/provcheck.pyz"
 UV = "/opt/kpro/bin/uv"
 PYTHON = "/usr/bin/python3"
+MANIFEST = "kpro-manifest.json"
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class DesiredModel:
 
     @property
     def manifest_path(self) -> str:
-        return f"{self.directory}/kpro-manifest.json"
+        return f"{self.directory}/{MANIFEST}"
 
 
 @dataclass(frozen=True)

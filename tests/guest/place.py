@@ -21,6 +21,7 @@ machine = Machine(
     name="box",
     ssh={ssh},
     managed=False,
+    models={models!r},
     guests=[
         Guest(
             name="llm",
@@ -65,6 +66,11 @@ class Place(Operator):
     unprivileged: bool = False
 
     @property
+    def models(self) -> Path:
+        """The machine's folder of models. An unprivileged container reaches none of the test's own folders."""
+        return Path("/srv", f"{self.container.name}-models")
+
+    @property
     def guest_host(self) -> str:
         return "@guest/box/llm" if self.ssh != "None" else "@guest/@local/llm"
 
@@ -85,6 +91,7 @@ class Place(Operator):
                 ssh=self.ssh,
                 id=self.container.name,
                 unprivileged=self.unprivileged,
+                models=str(self.models),
                 engine=engine if engine is not None else wheels,
                 revision=demo_files.DEMO_REVISION,
                 folder=str(demo_files.model_folder(files)),
@@ -132,10 +139,12 @@ class Place(Operator):
             "-not -path '/proc/*' -print"
         )
         inside = self.container.attach("sh", "-c", script).split()
-        return inside + [str(path) for path in LXC.glob(f".kpro-{self.container.name}*")]
+        beside = [*LXC.glob(f".kpro-{self.container.name}*"), *self.models.rglob(".kpro-put*")]
+        return inside + [str(path) for path in (*beside, *self.models.glob(".incoming/*"))]
 
     def remove(self) -> None:
         subprocess.run(["lxc-stop", "-k", "-n", self.container.name], capture_output=True, check=False)
         shutil.rmtree(LXC / self.container.name, ignore_errors=True)
         shutil.rmtree(LXC / f".kpro-{self.container.name}.partial", ignore_errors=True)
+        shutil.rmtree(self.models, ignore_errors=True)
         Path("/run/kpro/guests", self.container.name).unlink(missing_ok=True)

@@ -407,7 +407,7 @@ def test_a_damaged_environment_is_named_and_a_service_that_was_good_stays_enable
 
 
 def test_a_model_file_that_is_gone_is_put_again_under_the_running_service(place: Place) -> None:
-    (weights,) = place.container.rootfs.glob("srv/models/kpro--tiny@*/model.safetensors")
+    (weights,) = place.models.glob("kpro--tiny@*/model.safetensors")
     whole = weights.read_bytes()
     for damage in (None, whole[:100]):
         weights.unlink()
@@ -431,7 +431,7 @@ def test_what_is_undone_without_a_controller_keeps_all_data(place: Place) -> Non
         )
         assert state.stdout.strip() == "STOPPED"
         assert "lxc.start.auto = 0" in (LXC / place.container.name / "config").read_text()
-        assert list(place.container.rootfs.glob("srv/models/kpro--tiny@*/model.safetensors"))
+        assert list(place.models.glob("kpro--tiny@*/model.safetensors"))
         again = subprocess.run(command, capture_output=True, check=False)
         assert again.returncode == undone.returncode
     finally:

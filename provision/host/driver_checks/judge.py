@@ -48,8 +48,9 @@ def checks_plan(machine: Machine, snapshot: Snapshot, driver: Plan, rebooting: b
     be looked at is refused where something is about to change, and told where nothing is."""
     if not machine.managed or (machine.driver is None and not rebooting):
         return Plan(machine.name)
-    installing = any(item.kind == "driver.install" for item in driver.items) or bool(driver.refusals)
-    scene = Scene(machine, snapshot, installing, rebooting)
+    kinds = {item.kind for item in driver.items}
+    installing = "driver.install" in kinds or bool(driver.refusals)
+    scene = Scene(machine, snapshot, installing, rebooting, "kernel.hold" in kinds, "kernel.release" in kinds)
     refusals: list[Refusal] = []
     notes: list[str] = []
     for name, judge in JUDGES.items():

@@ -70,7 +70,7 @@ def judge(scene: Scene) -> Said:
     modules = seen.dkms_modules(scene.snapshot)
     logs = seen.make_logs(scene.snapshot)
     ours = scene.driver is not None
-    for one in lost(modules, scene.running, scene.kernels, logs):
+    for one in lost(modules, scene.running, scene.booting, logs):
         if one.is_nvidia and ours:
             continue  # the plan of the driver itself judges and installs it
         if scene.rebooting:

@@ -9,7 +9,7 @@ from functools import cached_property
 from checks.snapshot import Snapshot
 from provision.data import drivers
 from provision.data.driver_routes import APT_ROUTES
-from provision.host import boot, driver_seen
+from provision.host import boot, driver_seen, kernels
 from provision.host.driver_checks import seen
 from provision.plan import Refusal
 from provision.spec import Driver, Machine
@@ -27,12 +27,15 @@ Said = Iterator[Refusal | str]
 @dataclass(frozen=True)
 class Scene:
     """``installing``: the pinned driver is not in place and is to be put there; ``rebooting``: the plan boots the
-    machine. Properties raise CouldNotLook for what was not or could not be looked at."""
+    machine; ``holding`` and ``releasing``: it tells the boot loader to stay with the running kernel, or no longer to.
+    Properties raise CouldNotLook for what was not or could not be looked at."""
 
     machine: Machine
     snapshot: Snapshot
     installing: bool
     rebooting: bool
+    holding: bool = False
+    releasing: bool = False
 
     @property
     def driver(self) -> Driver | None:
@@ -50,7 +53,15 @@ class Scene:
     @cached_property
     def kernels(self) -> tuple[str, ...]:
         """The running kernel and the one that boots next; where that cannot be told, every installed one."""
-        return driver_seen.kernels(self.snapshot)
+        return kernels.to_be_ready(self.snapshot)
+
+    @cached_property
+    def booting(self) -> tuple[str, ...]:
+        """The kernels that a boot after this plan may bring."""
+        if self.holding:
+            return (self.running,)
+        held = None if self.releasing else kernels.held(self.snapshot)
+        return (held,) if held else self.kernels
 
     @cached_property
     def packages(self) -> Mapping[str, seen.Package]:

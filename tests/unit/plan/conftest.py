@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -60,8 +59,8 @@ def desired(machine: Machine) -> DesiredService:
 
 
 @pytest.fixture
-def host(machine: Machine) -> Seen:
-    """A root shell on a host whose one A6000 is on the nvidia driver; no container yet."""
+def host(machine: Machine, desired: DesiredService) -> Seen:
+    """A root shell on a host whose one A6000 is on the nvidia driver, and that has the model; no container yet."""
     seen = Seen().boots().tools(*view.TOOLS, *view.LXC_TOOLS, view.ROOT_TOOL, "apparmor_parser")
     seen.cmd("id-u", "0\n").cmd("lxc-path", "/var/lib/lxc\n").cmd("lxc-ls", "other\n")
     seen.put("pci", "/sys/bus/pci/devices", "").gpu("0000:42:00.0").no_root_yet()
@@ -83,6 +82,8 @@ def host(machine: Machine) -> Seen:
         seen.put("file", path, None)
     seen.put("file", "/etc/kpro/test-host", None).put("stat", "/etc/kpro/test-host", None)
     seen.put("file", "/sys/bus/pci/devices/0000:42:00.0/numa_node", "-1\n")
+    for model in desired.models:
+        seen.model(model.directory, model.manifest)
     return seen.driver("580.159.04").served(machine)
 
 
@@ -114,12 +115,6 @@ def inside(desired: DesiredService) -> Seen:
         seen.put("sha", path, sha256(desired.unit))
     for path in (desired.environment_path, desired.staged_environment):
         seen.put("sha", path, sha256(desired.environment))
-    for model in desired.models:
-        seen.put("file", model.manifest_path, model.manifest)
-        sizes = "".join(
-            f"{entry['size']} {path}\n" for path, entry in json.loads(model.manifest or "{}").items()
-        )
-        seen.cmd(f"sizes-{model.directory}", sizes)
     seen.put("dir", f"{desired.unit_path}.d", None)
     seen.put("sha", desired.record_path, None)
     seen.put("file", desired.good_path, f"{desired.digest}\n")

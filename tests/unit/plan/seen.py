@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import json
+
 from checks.snapshot import Section, Snapshot
 from provision.guest.root_recipe import root_file
-from provision.host import boot, driver_seen, nodes, reboot, view
+from provision.host import assigned, boot, driver_seen, nodes, reboot, view
 from provision.host.driver_checks import seen as driver_checks
 from provision.spec import Machine
+from provision.stack.desired import MANIFEST
 
 A6000, AUDIO = "0x2230", "0x1aef"
 ARCHIVES = [f"nvidia-{version}-open-6.1.0-50-amd64.tar.zst" for version in ("535.261.03", "580.159.04")]
+NAMES = (
+    "/etc/libvirt/qemu/autostart/*",
+    "/run/libvirt/qemu/*.pid",
+    "/etc/systemd/system/*.wants/*",
+    "/etc/systemd/system/*.requires/*",
+)
 DPKG_L = "Desired=Unknown/Install/Remove/Purge/Hold\n||/ Name Version Architecture Description\n"
 OPTIONAL = [request.split(":", 1)[1] for request in boot.REQUESTS if request.startswith("file:")]
 
@@ -59,6 +68,12 @@ class Seen:
             bdf, driver, group, **{"device": AUDIO, "pci_class": "0x040300", "bar1": "0x0 0x0 0x0", **more}
         )
 
+    def model(self, directory: str, manifest: str | None) -> Seen:
+        """The model files of this manifest lie there, whole; or nothing does."""
+        self.put("file", f"{directory}/{MANIFEST}", manifest)
+        sizes = "".join(f"{entry['size']} {path}\n" for path, entry in json.loads(manifest or "{}").items())
+        return self.cmd(f"sizes-{directory}", sizes, 0 if manifest else 1)
+
     def no_root_yet(self) -> Seen:
         """No container's root was built on the machine."""
         for suite in ("bookworm", "trixie"):
@@ -83,15 +98,16 @@ class Seen:
         self.put("file", "/proc/modules", "ext4 900000 1 - Live 0x0\n")
         self.put("file", "/sys/module/module/parameters/sig_enforce", "N\n")
         self.put("file", "/sys/kernel/security/lockdown", None)
+        self.put("file", assigned.PATH, None)
         for path in (reboot.ARM, *reboot.TAKEN_BACK, nodes.UNIT, nodes.SCRIPT):
             self.put("file", path, None)
         self.put("link", nodes.LINK, None).cmd("device-nodes", "").tools("zstd", "dkms", "update-grub")
         for path in driver_seen.RUN_MARKS:
             self.put("stat", path, None)
         self.put("vms", "/etc/pve", None)
-        for path in ("/etc/libvirt/qemu/autostart/*", "/run/libvirt/qemu/*.pid"):
+        for path in NAMES:
             self.put("names", path, "")
-        return self.cmd("openers", "\n").cmd("kernel-log", "\n").driver(None, kernel).plain_host(kernel)
+        return self.cmd("openers", "\n").cmd("dmesg", "\n").driver(None, kernel).plain_host(kernel)
 
     def plain_host(self, kernel: str) -> Seen:
         """Nothing that speaks against a driver: no Secure Boot, no other module of DKMS, whole packages, headers."""

@@ -31,7 +31,10 @@ def kinds(plan: Plan) -> list[str]:
     return [item.kind for item in plan.items]
 
 
-def test_a_bare_guest_gets_everything_in_the_order_of_the_steps(decide: Decide) -> None:
+def test_a_bare_guest_gets_everything_in_the_order_of_the_steps(
+    decide: Decide, host: Seen, desired: DesiredService
+) -> None:
+    host.model(desired.models[0].directory, None)
     assert kinds(decide(None)) == [
         "stack.base",
         "stack.provcheck",
@@ -79,19 +82,24 @@ def test_one_thing_amiss_is_one_thing_to_do(
     assert kinds(decide(spoil(inside, desired))) == expected
 
 
-def test_a_model_that_is_not_there_is_put(decide: Decide, inside: Seen, desired: DesiredService) -> None:
-    inside.put("file", desired.models[0].manifest_path, None)
-    assert kinds(decide(inside)) == ["stack.model"]
+def test_a_model_that_is_not_there_is_put_on_the_machine(
+    decide: Decide, inside: Seen, host: Seen, desired: DesiredService
+) -> None:
+    host.model(desired.models[0].directory, None)
+    plan = decide(inside)
+    assert kinds(plan) == ["stack.model"]
+    assert plan.items[0].host == "@local"
 
 
 @pytest.mark.parametrize("spoilt", ["", "1 model.safetensors\n"])
 def test_a_model_file_that_is_gone_or_cut_off_is_put_again(
-    decide: Decide, inside: Seen, desired: DesiredService, spoilt: str
+    decide: Decide, inside: Seen, host: Seen, desired: DesiredService, spoilt: str
 ) -> None:
     name = f"sizes-{desired.models[0].directory}"
-    _, sizes = inside.snapshot.command(name)
+    _, sizes = host.snapshot.command(name)
     kept = "".join(line for line in sizes.splitlines(keepends=True) if "safetensors" not in line)
-    assert kinds(decide(inside.cmd(name, kept + spoilt))) == ["stack.model"]
+    host.cmd(name, kept + spoilt)
+    assert kinds(decide(inside)) == ["stack.model"]
 
 
 def test_a_drop_in_made_by_hand_is_refused_and_named(
@@ -103,9 +111,10 @@ def test_a_drop_in_made_by_hand_is_refused_and_named(
 
 
 def test_other_contents_under_the_same_revision_are_refused(
-    decide: Decide, inside: Seen, desired: DesiredService
+    decide: Decide, inside: Seen, host: Seen, desired: DesiredService
 ) -> None:
-    plan = decide(inside.put("file", desired.models[0].manifest_path, "{}\n"))
+    host.model(desired.models[0].directory, "{}\n")
+    plan = decide(inside)
     assert plan.items == ()
     assert plan.refusals[0].where == "machine.guests[0].services[0].model"
 

@@ -12,7 +12,7 @@ from provision.plan import Item, Plan
 from provision.planner import Observed, Wanted, plan_machine
 from provision.spec import Guest, Machine
 from provision.stack.decide import Shipped
-from provision.stack.desired import desired_service
+from provision.stack.desired import DesiredService, desired_service
 from tests.unit.plan import pile
 from tests.unit.plan.pile import FIRST, SECOND
 from tests.unit.plan.seen import Seen
@@ -26,7 +26,11 @@ def whole(machine: Machine) -> Machine:
 
 
 @pytest.fixture
-def host(piled: Seen) -> Seen:
+def host(piled: Seen, desired: DesiredService) -> Seen:
+    for model in desired.models:
+        piled.model(model.directory, None)
+    for bdf in (FIRST, SECOND):
+        piled.put("file", f"/sys/bus/pci/devices/{bdf}/numa_node", "-1\n")
     piled.cmd("lxc-path", "/var/lib/lxc\n").cmd("lxc-ls", "\n").cmd("userspace", "absent\n")
     for path in (
         "/proc/net/tcp",
@@ -99,7 +103,7 @@ def test_minors_that_are_still_unknown_when_nothing_is_pending_are_refused(
 
 
 def test_each_plan_of_the_run_is_a_part_of_the_plan_shown(
-    whole: Machine, host: Seen, inside: Seen, planned: Planner
+    whole: Machine, host: Seen, inside: Seen, planned: Planner, desired: DesiredService
 ) -> None:
     shown = planned(whole, host, None)
     assert kinds(shown.items)[:9] == [
@@ -124,6 +128,7 @@ def test_each_plan_of_the_run_is_a_part_of_the_plan_shown(
         lambda: pile.noded(host, of=whole),
         lambda: runs(host, config(planned(whole, host, None))),
         lambda: host.cmd("userspace", "whole\n"),
+        lambda: [host.model(model.directory, model.manifest) for model in desired.models],
     ]
     for moment in moments:
         moment()

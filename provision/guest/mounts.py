@@ -1,0 +1,44 @@
+"""Which folders of the machine a guest has, and where on the machine a path of the guest lies. Pure.
+
+Model files are large, shared and replaceable: they lie on the machine, where several containers read the same ones, and
+never in a container's own root, whose backup would hold them.
+"""
+
+from __future__ import annotations
+
+from provision.spec import Guest, Machine, Mount
+
+MODELS = "/srv/models"
+"""Where a guest finds its models."""
+
+
+def mounts(machine: Machine, guest: Guest) -> tuple[Mount, ...]:
+    """The inventory's, and before them the machine's folder of models where a service of ours has models that none of
+    those holds. (A Proxmox container gets its folders from its operator.)"""
+    if guest.backend != "lxc" or all(_covering(guest.mounts, path) for path in models(guest)):
+        return guest.mounts
+    return (Mount(source=machine.models, target=MODELS, read_only=True), *guest.mounts)
+
+
+def models(guest: Guest) -> list[str]:
+    """The folders, inside, of the models of its services."""
+    return [
+        model.directory
+        for service in guest.services
+        for model in (service.model, service.drafter)
+        if model is not None
+    ]
+
+
+def on_machine(machine: Machine, guest: Guest, path: str) -> str | None:
+    """Where a path of the guest lies on the machine; None: in the guest's own root, or on a volume of its own."""
+    mount = _covering(mounts(machine, guest), path)
+    return None if mount is None else f"{mount.source.rstrip('/')}{path[len(mount.target.rstrip('/')) :]}"
+
+
+def _covering(given: tuple[Mount, ...], path: str) -> Mount | None:
+    """The innermost mount that holds the path."""
+    holding = [
+        mount for mount in given if path == mount.target or path.startswith(f"{mount.target.rstrip('/')}/")
+    ]
+    return max(holding, key=lambda mount: len(mount.target), default=None)
