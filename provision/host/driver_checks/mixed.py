@@ -50,8 +50,8 @@ def _beside(scene: Scene) -> Iterator[str]:
     drivers = sorted(name for name in scene.packages if _is_driver(name))
     if marks and drivers:
         yield (
-            f"{marks[0]} of NVIDIA's .run installer is there beside the packages {', '.join(drivers)}: both own the same "
-            "libraries; nvidia-uninstall --silent and reinstall the packages, or purge the packages"
+            f"{marks[0]} of NVIDIA's .run installer is there beside the packages {', '.join(drivers)}: both own the "
+            "same libraries; nvidia-uninstall --silent and reinstall the packages, or purge the packages"
         )
 
 
