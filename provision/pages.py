@@ -14,8 +14,8 @@ _HEAD = f"""\
 # Drivers
 
 Which NVIDIA driver fits a machine, and what speaks against putting it there. The tables are the rows that
-`provision plan` decides by (last compared with their sources on {drivers.CHECKED}); made by `scripts/make-docs`: correct
-the rows in `provision/data/`, not this page. `provision inspect` gives the drivers that fit each GPU.
+`provision plan` decides by (last compared with their sources on {drivers.CHECKED}), made by `scripts/make-docs`:
+correct the rows in `provision/data/`, not this page. `provision inspect` gives the drivers that fit each GPU.
 
     driver=Driver(version="580.159.04", flavour="open", route="nvidia")
 
@@ -109,15 +109,15 @@ def drivers_page() -> str:
         ),
         "## GPUs",
         "",
-        "The recommended module first; the other one can be pinned. GPUs that the inventory does not name (a console card)",
-        f"have no say. The proprietary module ends with branch {gpu_arch.PROPRIETARY_LAST}. Old GPUs and Blackwell together",
-        "have no driver.",
+        "The recommended module first; the other one can be pinned. GPUs that the inventory does not name (a console",
+        f"card) have no say. The proprietary module ends with branch {gpu_arch.PROPRIETARY_LAST}. Old GPUs and Blackwell",
+        "together have no driver.",
         "",
         *_table(("architecture", "module", "branches", "source"), _gpus()),
         "## CUDA",
         "",
-        "An engine is refused when the driver is older than the floor of its CUDA's major version; between the floor and the",
-        "driver that its CUDA was made with it runs by minor-version compatibility, without compiling PTX.",
+        "An engine is refused when the driver is older than the floor of its CUDA's major version; between the floor and",
+        "the driver that its CUDA was made with it runs by minor-version compatibility, without compiling PTX.",
         "",
         *_table(
             ("CUDA", "driver", "source"),
@@ -131,8 +131,8 @@ def drivers_page() -> str:
         ),
         "## Kernels",
         "",
-        "A driver that a kernel broke is broken on later ones too; one that compiles on a kernel compiles on older ones. Where",
-        "no row reaches, the driver is compiled on trial before anything is installed.",
+        "A driver that a kernel broke is broken on later ones too; one that compiles on a kernel compiles on older ones.",
+        "Where no row reaches, the driver is compiled on trial before anything is installed.",
         "",
         *_table(("kernel", "answer", "drivers", "why", "source"), _kernels()),
         "## Archives",
@@ -164,13 +164,14 @@ def drivers_page() -> str:
         ),
         "What could not be looked at is refused where something is about to change, and told where nothing is.",
         "",
-        "**Secure Boot.** The key of DKMS is enrolled once, by hand: `mokutil --import /var/lib/dkms/mok.pub` (on Ubuntu",
-        "`/var/lib/shim-signed/mok/MOK.der`; it asks for a one-time password), `reboot`, and at that boot on the console",
-        "(monitor or BMC) *Enroll MOK, Continue, Yes*, the password, *Reboot*. Ubuntu's signed modules need none of it.",
+        "**Secure Boot.** The key of DKMS is enrolled once, by hand: `mokutil --import /var/lib/dkms/mok.pub` (Ubuntu:",
+        "`/var/lib/shim-signed/mok/MOK.der`; it asks for a one-time password), `reboot`, and at that boot on the",
+        "console (monitor or BMC) *Enroll MOK, Continue, Yes*, the password, *Reboot*. Ubuntu's signed modules need none",
+        "of it.",
         "",
-        "**Another module that fails.** `dkms status` and `/var/lib/dkms/NAME/VERSION/build/make.log` say which. Mend or remove",
-        "it (`dkms remove NAME/VERSION --all`), then `dpkg --configure -a`; until then stay on the kernel that works:",
-        "`proxmox-boot-tool kernel pin KERNEL`. A compiler that crashes (segmentation fault) points at memory or processor.",
+        "**Another module that fails.** `dkms status` and `/var/lib/dkms/NAME/VERSION/build/make.log` say which. Mend or",
+        "remove it (`dkms remove NAME/VERSION --all`), then `dpkg --configure -a`; until then stay on the kernel that",
+        "works: `proxmox-boot-tool kernel pin KERNEL`. A compiler that crashes points at memory or processor.",
     ]
     return "\n".join(lines) + "\n"
 
