@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Iterable, Sequence
 
 from provision.data import archives, drivers, gpu_arch, kernels
@@ -53,6 +54,10 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
         *(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows),
         "",
     ]
+
+
+def _text(text: str) -> list[str]:
+    return textwrap.wrap(text, 118, break_long_words=False, break_on_hyphens=False)
 
 
 def _branches() -> Iterable[Sequence[str]]:
@@ -109,15 +114,20 @@ def drivers_page() -> str:
         ),
         "## GPUs",
         "",
-        "The recommended module first; the other one can be pinned. GPUs that the inventory does not name (a console",
-        f"card) have no say. The proprietary module ends with branch {gpu_arch.PROPRIETARY_LAST}. Old GPUs and Blackwell",
-        "together have no driver.",
+        *_text(
+            "The recommended module first; the other one can be pinned. GPUs that the inventory does not name (a "
+            f"console card) have no say. The proprietary module ends with branch {gpu_arch.PROPRIETARY_LAST}. Old GPUs "
+            "and Blackwell together have no driver."
+        ),
         "",
         *_table(("architecture", "module", "branches", "source"), _gpus()),
         "## CUDA",
         "",
-        "An engine is refused when the driver is older than the floor of its CUDA's major version; between the floor and",
-        "the driver that its CUDA was made with it runs by minor-version compatibility, without compiling PTX.",
+        *_text(
+            "An engine is refused when the driver is older than the floor of its CUDA's major version; between the "
+            "floor and the driver that its CUDA was made with it runs by minor-version compatibility, without "
+            "compiling PTX."
+        ),
         "",
         *_table(
             ("CUDA", "driver", "source"),
@@ -131,8 +141,10 @@ def drivers_page() -> str:
         ),
         "## Kernels",
         "",
-        "A driver that a kernel broke is broken on later ones too; one that compiles on a kernel compiles on older ones.",
-        "Where no row reaches, the driver is compiled on trial before anything is installed.",
+        *_text(
+            "A driver that a kernel broke is broken on later ones too; one that compiles on a kernel compiles on older "
+            "ones. Where no row reaches, the driver is compiled on trial before anything is installed."
+        ),
         "",
         *_table(("kernel", "answer", "drivers", "why", "source"), _kernels()),
         "## Archives",
@@ -164,14 +176,19 @@ def drivers_page() -> str:
         ),
         "What could not be looked at is refused where something is about to change, and told where nothing is.",
         "",
-        "**Secure Boot.** The key of DKMS is enrolled once, by hand: `mokutil --import /var/lib/dkms/mok.pub` (Ubuntu:",
-        "`/var/lib/shim-signed/mok/MOK.der`; it asks for a one-time password), `reboot`, and at that boot on the",
-        "console (monitor or BMC) *Enroll MOK, Continue, Yes*, the password, *Reboot*. Ubuntu's signed modules need none",
-        "of it.",
+        *_text(
+            "**Secure Boot.** The key of DKMS is enrolled once, by hand: `mokutil --import /var/lib/dkms/mok.pub` "
+            "(Ubuntu: `/var/lib/shim-signed/mok/MOK.der`; it asks for a one-time password), `reboot`, and at that boot "
+            "on the console (monitor or BMC) *Enroll MOK, Continue, Yes*, the password, *Reboot*. Ubuntu's signed "
+            "modules need none of it."
+        ),
         "",
-        "**Another module that fails.** `dkms status` and `/var/lib/dkms/NAME/VERSION/build/make.log` say which. Mend or",
-        "remove it (`dkms remove NAME/VERSION --all`), then `dpkg --configure -a`; until then stay on the kernel that",
-        "works: `proxmox-boot-tool kernel pin KERNEL`. A compiler that crashes points at memory or processor.",
+        *_text(
+            "**Another module that fails.** `dkms status` and `/var/lib/dkms/NAME/VERSION/build/make.log` say which. "
+            "Mend or remove it (`dkms remove NAME/VERSION --all`), then `dkms autoinstall` and `dpkg --configure -a`; "
+            "until then stay on the kernel that works: `proxmox-boot-tool kernel pin KERNEL`. A compiler that crashes "
+            "points at memory or processor."
+        ),
     ]
     return "\n".join(lines) + "\n"
 
