@@ -11,7 +11,9 @@ from tests.unit.plan.seen import Seen
 def test_debian_s_packages_are_refused_where_they_cannot_serve(host: Seen) -> None:
     machine = pinned("debian", "550.163.01")
     assert judged(machine, host).refusals == ()
-    assert "CUDA 13" in why(judged(served(machine, "vllm", "0.20.1"), host))
+    for kind, version, refused in (("vllm", "0.20.1", True), ("sglang", "0.5.10.post1", False)):
+        found = judged(served(machine, kind, version), host).refusals
+        assert ("machine.driver.route" in [refusal.where for refusal in found]) == refused
     host.gpu("0000:42:00.0", driver="vfio-pci", device="0x2bb1")
     assert "is blackwell" in why(judged(machine, host))
     assert judged(pinned("nvidia"), host).refusals == (), "only Debian's are too old"
