@@ -1,8 +1,9 @@
 # The snapshot: one fused look at a machine, in one round trip, changing nothing.
 #
 # usage: sh snapshot.sh REQUEST...     with ROOT="" for a live machine or ROOT=<recorded tree>
-# Requests: file:PATH  glob:PATTERN  with:REGEX:PATTERN (files that hold it)  names:PATTERN (of what is there)
-#           sha:PATH  stat:PATH  link:PATH  dir:PATH  tool:NAME  cmd:NAME:COMMAND  pci:  vms:
+# Requests: file:PATH  glob:PATTERN  with:REGEX:PATTERNS (files that hold it)  names:PATTERN (of what is there)
+#           sha:PATH  stat:PATH  link:PATH  dir:PATH  tool:NAME  cmd:NAME:COMMAND
+#           pci:  vms:REGEX  units:REGEX (what binds functions when the machine, or a virtual one, starts)
 # Prints sections and at last "E count". A section is one of
 #   T kind path             there; its text follows, one line after a "|" for each of its lines
 #   S kind path base64      there; bytes that are no plain text
@@ -115,21 +116,64 @@ glob() { # every file, and the word "link" for one that is a symbolic link
   done
 }
 
-with() { # a fork for all of them: nothing is sent of files that do not matter
-  places=
-  for place in "$ROOT"$2; do
-    [ ! -f "$place" ] || places=1
-    break
+with() { # EXPRESSION PATTERNS [OPTION]: a fork for all of them, nothing is sent of files that do not matter
+  expression=$1 option=${3-}
+  set -f
+  # shellcheck disable=SC2086
+  set -- $2
+  set +f
+  for pattern; do
+    shift
+    for match in "$ROOT"$pattern; do [ ! -f "$match" ] || set -- "$@" "$match"; done
   done
   found=
   # shellcheck disable=SC2086
-  [ -z "$places" ] || found=$(grep -slE -- "$1" "$ROOT"$2)
+  [ $# = 0 ] || found=$(grep -slE $option -- "$expression" "$@")
+  each_found file
+}
+
+each_found() { # COMMAND...: for each path of $found
   set -f
   kept=$IFS
   IFS=$newline
-  for match in $found; do file "${match#"$ROOT"}"; done
+  for match in $found; do
+    IFS=$kept
+    "$@" "${match#"$ROOT"}"
+  done
   IFS=$kept
   set +f
+}
+
+units() { # EXPRESSION: what the start of the machine runs, where it holds it or calls a script that does; the scripts too
+  wanted=$1
+  starters='/etc/systemd/system/*.service /etc/systemd/system/*.d/*.conf /usr/local/lib/systemd/system/*.service'
+  starters="$starters /etc/rc.local /etc/crontab /etc/cron.d/* /var/spool/cron/crontabs/*"
+  set -f
+  # shellcheck disable=SC2086
+  set -- $starters
+  set +f
+  for pattern; do
+    shift
+    for match in "$ROOT"$pattern; do [ ! -f "$match" ] || set -- "$@" "$match"; done
+  done
+  [ $# != 0 ] || return 0
+  called=' '
+  set -f
+  # shellcheck disable=SC2013
+  for word in $(grep -hs / "$@"); do
+    word=/${word#*/} word=${word%%[\"\';,]*}
+    case $word in /usr/bin/* | /bin/* | /sbin/* | /usr/sbin/* | /lib/* | /usr/lib/* | /dev/* | /proc/* | /sys/*) continue ;; esac
+    case $called in *" $word "*) ;; *) [ ! -f "$ROOT$word" ] || called="$called$word " ;; esac
+  done
+  set +f
+  with "$wanted" "$called" -I
+  names=$wanted
+  each_found also_named
+  with "$names" "$starters"
+}
+
+also_named() { # a script's name, where it can stand in an expression
+  case ${1##*/} in *[!A-Za-z0-9._-]*) names=. ;; *) names="$names|${1##*/}" ;; esac
 }
 
 names() {
@@ -190,7 +234,15 @@ leads_to() { # sets target: the last part of what a link of $links leads to
 pci() { # the functions of NVIDIA, and what shares an IOMMU group with them
   bus=$ROOT/sys/bus/pci/devices
   if [ ! -d "$bus" ]; then absent pci /sys/bus/pci/devices; return; fi
-  text pci /sys/bus/pci/devices
+  displays=
+  for place in "$bus"/*/boot_vga; do
+    value "$place"
+    [ -n "$line" ] || continue
+    place=${place%/boot_vga} shown=$line
+    value "$place/vendor"
+    displays="$displays${place##*/} $line $shown$newline"
+  done
+  text pci /sys/bus/pci/devices "${displays%"$newline"}"
   links=$newline$(find "$bus"/*/driver "$bus"/*/iommu_group -maxdepth 0 -printf '%p %l\n' 2>/dev/null)$newline
   ours=
   near=
@@ -277,7 +329,7 @@ of_function() {
 }
 
 vms() { # definitions of virtual machines that name PCI devices, and what shows that one of them is at work
-  if [ -d "$ROOT/etc/pve" ]; then proxmox; else absent vms /etc/pve; fi
+  if [ -d "$ROOT/etc/pve" ]; then proxmox "$1"; else absent vms /etc/pve; fi
   with '<hostdev|hostdev.>' '/etc/libvirt/qemu/*.xml'
   names '/etc/libvirt/qemu/autostart/*'
   names '/run/libvirt/qemu/*.pid'
@@ -291,21 +343,18 @@ proxmox() {
   for place in /proc/sys/kernel/hostname /etc/hostname /etc/pve/mapping/pci.cfg /etc/pve/ha/resources.cfg; do
     file "$place"
   done
-  with '^hostpci|vfio-pci' '/etc/pve/nodes/*/qemu-server/*.conf'
-  machines=$found
-  [ -n "$nodes" ] || { with '^hostpci|vfio-pci' '/etc/pve/qemu-server/*.conf'; machines=$found; }
   node=$(readlink "$ROOT/etc/pve/local") || { value "$ROOT/proc/sys/kernel/hostname"; node=${line%%.*}; }
   node=${node##*/}
   [ -d "$ROOT/etc/pve/nodes/$node" ] || node=
-  for place in $machines; do
-    vmid=${place##*/} vmid=${vmid%.conf}
-    case $vmid in '' | *[!0-9]*) continue ;; esac
-    of_this_node "$place" || continue
-    cmd "qm-status-$vmid" "qm status $vmid"
-    file "/run/qemu-server/$vmid.pid"
-    value "$ROOT/run/qemu-server/$vmid.pid"
-    process "$line"
-  done
+  snippets='/var/lib/vz/snippets/*'
+  [ ! -r "$ROOT/etc/pve/storage.cfg" ] || while read -r key line; do
+    [ "$key" != path ] || snippets="$snippets $line/snippets/*"
+  done <"$ROOT/etc/pve/storage.cfg"
+  with "$1" "$snippets" -I
+  pattern='/etc/pve/nodes/*/qemu-server/*.conf'
+  [ -n "$nodes" ] || pattern='/etc/pve/qemu-server/*.conf'
+  with '^hostpci|vfio-pci|^hookscript' "$pattern"
+  each_found of_machine
   reserved=/run/qemu-server/pci-id-reservations
   file "$reserved"
   [ -r "$ROOT$reserved" ] || return 0
@@ -313,9 +362,19 @@ proxmox() {
   while read -r _ _ line; do case $line in pid:*) process "${line#pid:}" ;; esac; done <"$ROOT$reserved"
 }
 
+of_machine() { # PATH of a definition: is it at work?
+  vmid=${1##*/} vmid=${vmid%.conf}
+  case $vmid in '' | *[!0-9]*) return ;; esac
+  of_this_node "$1" || return 0
+  cmd "qm-status-$vmid" "qm status $vmid"
+  file "/run/qemu-server/$vmid.pid"
+  value "$ROOT/run/qemu-server/$vmid.pid"
+  process "$line"
+}
+
 of_this_node() { # PATH; when the node cannot be told, each may be it
-  case $1 in "$ROOT/etc/pve/qemu-server/"*) return ;; esac
-  target=${1#"$ROOT/etc/pve/nodes/"}
+  case $1 in /etc/pve/qemu-server/*) return ;; esac
+  target=${1#/etc/pve/nodes/}
   [ -z "$node" ] || [ "$node" = "${target%%/*}" ]
 }
 
@@ -334,11 +393,12 @@ for request in "$@"; do
     dir) folder "$what" ;;
     glob) glob "$what" ;;
     with) with "${what%%:*}" "${what#*:}" ;;
+    units) units "$what" ;;
     names) names "$what" ;;
     tool) tool "$what" ;;
     cmd) cmd "${what%%:*}" "${what#*:}" ;;
     pci) pci ;;
-    vms) vms ;;
+    vms) vms "$what" ;;
     *) printf 'unknown request %s\n' "$kind" >&2; exit 2 ;;
   esac
 done

@@ -56,7 +56,9 @@ def release() -> None:
 
 def driver() -> None:
     """3. The pinned driver is installed, loaded, and bound to each GPU."""
+    _carry_out(Step.DRIVER, "driver.repository", "add its archive")
     _carry_out(Step.DRIVER, "driver.install", "install")
+    _carry_out(Step.DRIVER, "driver.hold", "hold its packages")
     _carry_out(Step.DRIVER, "guests.stop", "stop the guests that use another one")
     _carry_out(Step.DRIVER, "driver.load", "load and bind")
 

@@ -63,6 +63,39 @@ def _network(text: str) -> str:
     return text
 
 
+def _storage(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_.-]*[A-Za-z0-9]", text):
+        raise ValueError(f"{text!r} is no storage of Proxmox: letters, digits, dots, dashes, two at least")
+    return text
+
+
+def _template(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_.-]*[A-Za-z0-9]:vztmpl/[\w.+-]+", text, re.ASCII):
+        raise ValueError(
+            f"{text!r} is no template: write it as '<storage>:vztmpl/<file>' (pveam list <storage>)"
+        )
+    return text
+
+
+def _guest_address(text: str) -> str:
+    """``dhcp``, or an IPv4 address with its network; Proxmox takes networks from /8 to /32."""
+    try:
+        good = text == "dhcp" or ("/" in text and 8 <= ipaddress.IPv4Interface(text).network.prefixlen <= 32)
+        good = good and re.fullmatch(r"dhcp|[0-9.]+/[0-9]+", text) is not None
+    except ValueError:
+        good = False
+    if not good:
+        raise ValueError(f"{text!r} is neither 'dhcp' nor an IPv4 address with its network, 192.0.2.7/24")
+    return text
+
+
+def _gateway(text: str) -> str:
+    try:
+        return str(ipaddress.IPv4Address(text))
+    except ValueError:
+        raise ValueError(f"{text!r} is no IPv4 address") from None
+
+
 def _repo(text: str) -> str:
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", text):
         raise ValueError(f"{text!r} is no repository: write it as 'organisation/name'")
@@ -91,6 +124,10 @@ Name = Annotated[str, AfterValidator(_name)]
 BdfText = Annotated[str, AfterValidator(_bdf)]
 Address = Annotated[str, AfterValidator(_address)]
 Network = Annotated[str, AfterValidator(_network)]
+StorageName = Annotated[str, AfterValidator(_storage)]
+Template = Annotated[str, AfterValidator(_template)]
+GuestAddress = Annotated[str, AfterValidator(_guest_address)]
+Gateway = Annotated[str, AfterValidator(_gateway)]
 Repository = Annotated[str, AfterValidator(_repo)]
 Commit = Annotated[str, AfterValidator(_revision)]
 PythonVersion = Annotated[str, AfterValidator(_python)]

@@ -10,6 +10,7 @@ from provision.adopt import plan as adopted
 from provision.driver.archive import Prebuilt
 from provision.guest import userspace
 from provision.guest.decide import container_plan
+from provision.guest.proxmox import plan as proxmox
 from provision.host import driver, nodes, reboot, swap, users, view
 from provision.host.decide import host_plan, pending
 from provision.plan import Item, Plan, Refusal, Step, join
@@ -50,7 +51,11 @@ def requests(machine: Machine) -> list[str]:
             *nodes.requests(machine),
             *users.REQUESTS,
         ]
-    wanted += [*userspace.host_requests(machine), *models.host_requests(machine)]
+    wanted += [
+        *userspace.host_requests(machine),
+        *models.host_requests(machine),
+        *proxmox.requests(machine),
+    ]
     return list(dict.fromkeys(wanted))
 
 

@@ -14,7 +14,7 @@ from pydantic import Field, StrictBool, StrictInt, model_validator
 
 from provision.forms import AbsolutePath, BdfText, Name, Port, SshHost, Where, later, refuse
 from provision.spec_base import Spec
-from provision.spec_guest import Guest, Mount, claims, taken_twice
+from provision.spec_guest import Guest, Mount, Proxmox, claims, taken_twice
 from provision.spec_service import Baseline, Candidate, Engine, Found, Model, Service
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "Machine",
     "Model",
     "Mount",
+    "Proxmox",
     "Service",
     "Spec",
     "Ssh",

@@ -8,7 +8,19 @@ from typing import Any, Literal
 
 from pydantic import Field, StrictBool, StrictInt, field_validator, model_validator
 
-from provision.forms import AbsolutePath, BdfText, Name, Network, Where, later, refuse
+from provision.forms import (
+    AbsolutePath,
+    BdfText,
+    Gateway,
+    GuestAddress,
+    Name,
+    Network,
+    StorageName,
+    Template,
+    Where,
+    later,
+    refuse,
+)
 from provision.spec_base import Spec
 from provision.spec_service import Service
 
@@ -21,12 +33,30 @@ class Mount(Spec):
     read_only: StrictBool = True
 
 
+class Proxmox(Spec):
+    """What ``pct create`` needs to make a container that is not there.
+
+    ``template`` is a volume of Proxmox, ``local:vztmpl/debian-12-standard_12.7-1_amd64.tar.zst``; the root file system
+    of ``size_gib`` GiB comes on ``storage``. ``memory_mib`` has to hold page cache and shared memory too: /dev/shm
+    counts. ``cores`` None: all of the machine's. ``ip`` is ``dhcp`` or an IPv4 network like 192.0.2.7/24.
+    """
+
+    template: Template
+    storage: StorageName
+    size_gib: StrictInt = Field(ge=4)
+    memory_mib: StrictInt = Field(ge=512)
+    cores: StrictInt | None = Field(default=None, ge=1, le=8192)
+    ip: GuestAddress = "dhcp"
+    gateway: Gateway | None = None
+
+
 class Guest(Spec):
     """A container of the machine. ``id`` is the Proxmox vmid (``pct``) or the container's name (``lxc``).
 
     ``managed = False``: somebody else made it; it is compared with what is written here, and never changed.
     ``numa``: on a machine with several NUMA nodes, processors and memory beside the guest's GPUs, or any. ``shm_mib``:
     the size of /dev/shm in MiB; None leaves it to the guest's systemd, which takes half of the machine's memory.
+    ``proxmox``: how a Proxmox container is made that is not there; without it the operator makes it.
     """
 
     name: Name
@@ -40,6 +70,7 @@ class Guest(Spec):
     userspace: Literal["packages", "run", "bind"] = "bind"
     numa: Literal["local", "any"] = "local"
     shm_mib: StrictInt | None = Field(default=None, ge=64)
+    proxmox: Proxmox | None = None
     mounts: tuple[Mount, ...] = ()
     services: tuple[Service, ...] = ()
 
@@ -58,6 +89,8 @@ class Guest(Spec):
             yield ("id",), f"{self.id!r}: a Proxmox vmid is a number from 100 to 999999999"
         if self.backend == "lxc" and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", self.id):
             yield ("id",), f"{self.id!r} is no container name: letters, digits, dots and dashes"
+        if self.proxmox is not None:
+            yield from self._proxmox_wrong(self.proxmox)
         for index, service in enumerate(self.services):
             if (service.found is not None) == self.managed:
                 yield (
@@ -82,6 +115,19 @@ class Guest(Spec):
             )
         for where, port, holder in taken_twice(claims(self)):
             yield where, f"{port} is already the port of {holder}: two services cannot listen on one"
+
+    def _proxmox_wrong(self, proxmox: Proxmox) -> Iterator[tuple[Where, str]]:
+        if self.backend != "pct":
+            yield ("proxmox",), "is for backend='pct' only"
+        if not self.managed:
+            yield ("proxmox",), "is not for a guest with managed=False: somebody else made it"
+        if self.network == "host":
+            yield (
+                ("network",),
+                "is 'host', which Proxmox cannot make: give the guest a bridge, network='bridge:vmbr0'",
+            )
+        if proxmox.gateway is not None and proxmox.ip == "dhcp":
+            yield ("proxmox", "gateway"), "comes with the address (ip='dhcp')"
 
 
 Claim = tuple[Where, int, str]

@@ -7,14 +7,14 @@ import shlex
 
 from pyinfra.api.host import Host
 
-from provision.acts import shell
+from provision.acts import container_pct, shell
 from provision.acts.voice import Voice
 from provision.guest import root, root_recipe
 from provision.guest.idmap import GrantIds
 from provision.guest.plain import Container
+from provision.guest.proxmox.plan import ProxmoxContainer
 from provision.host import keeping, transport
 from provision.run.errors import ActFailed
-from provision.spec import Guest
 
 START_SECONDS = 120
 STOP_SECONDS = 120
@@ -89,8 +89,6 @@ _MARKS = "/run/kpro/guests"
 # An unprivileged container's root mounts it, and is nobody here: it must be able to pass, and sees no names.
 _WAY = "[ ! -d /var/lib/kpro ] || chmod o+x /var/lib/kpro"
 
-_START_PCT = "pct start {id} 9>&-"
-
 _STOP_LXC = "lxc-stop -n {id} -t {seconds} 9>&-"
 
 
@@ -109,8 +107,11 @@ def give_ids(host: Host, grant: GrantIds, say: Voice) -> None:
         shell.put(host, path, data, mode="644")
 
 
-def create(host: Host, container: Container, say: Voice) -> None:
+def create(host: Host, container: Container | ProxmoxContainer, say: Voice) -> None:
     """Makes the root from the host's own Debian mirror (cached there) and the configuration; whole or not at all."""
+    if isinstance(container, ProxmoxContainer):
+        container_pct.create(host, container, say)
+        return
     guest = container.guest
     _decided(container)
     say(f"container {guest.id}: root of {guest.suite} (the first one of a suite takes a minute)")
@@ -139,7 +140,10 @@ def _decided(container: Container) -> None:
         )
 
 
-def configure(host: Host, container: Container, say: Voice) -> None:
+def configure(host: Host, container: Container | ProxmoxContainer, say: Voice) -> None:
+    if isinstance(container, ProxmoxContainer):
+        container_pct.configure(host, container, say)
+        return
     _decided(container)
     path, data = f"{container.folder}/config", container.config.encode()
     keeping.before_file(host, say.run, path, data)
@@ -149,10 +153,10 @@ def configure(host: Host, container: Container, say: Voice) -> None:
     shell.put(host, path, data, mode="644")
 
 
-def start(host: Host, container: Container | Guest, say: Voice) -> None:
+def start(host: Host, container: Container | ProxmoxContainer, say: Voice) -> None:
     """Starts it and waits for its systemd; one that does not come up is stopped again."""
-    if isinstance(container, Guest):
-        shell.run(host, _START_PCT.format(id=container.id), f"starting container {container.id}")
+    if isinstance(container, ProxmoxContainer):
+        container_pct.start(host, container, say)
         return
     guest = container.guest
     script = _START_LXC.format(
@@ -165,7 +169,10 @@ def start(host: Host, container: Container | Guest, say: Voice) -> None:
     shell.run(host, script, f"starting container {guest.id}")
 
 
-def restart(host: Host, container: Container, say: Voice) -> None:
+def restart(host: Host, container: Container | ProxmoxContainer, say: Voice) -> None:
+    if isinstance(container, ProxmoxContainer):
+        container_pct.restart(host, container, say)
+        return
     guest = container.guest
     say(f"container {guest.id}: restarting, its services are away for some seconds")
     stop = _STOP_LXC.format(id=shlex.quote(guest.id), seconds=STOP_SECONDS)

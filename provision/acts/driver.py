@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pyinfra.api.host import Host
 
-from provision.acts import driver_debian, driver_prebuilt
+from provision.acts import driver_apt, driver_debian, driver_prebuilt
 from provision.acts.voice import Voice
 from provision.host.driver import Install
 
-_ROUTES = {"prebuilt": driver_prebuilt.install, "debian": driver_debian.install}
+_ROUTES: dict[str, Callable[[Host, Install, Voice], object]] = {
+    "debian": driver_debian.install,
+    "nvidia": driver_apt.install,
+    "prebuilt": driver_prebuilt.install,
+    "ubuntu": driver_apt.install,
+}
 
 
 def install(host: Host, wanted: Install, say: Voice) -> None:

@@ -33,7 +33,8 @@ _MARK = f'umask 077; mkdir -p {keeping.STATE} && : >>{MARKER} && sync {MARKER} "
 
 def edit_files(host: Host, edits: Edits, say: Voice) -> None:
     """Keeps the originals, sets the marker, then writes file by file, each only if it still is what was looked at."""
-    keeping.before_files(host, say.run, {edit.path: edit.data for edit in edits.files}, boot=True)
+    wanted = {edit.path: None if edit.gone else edit.data for edit in edits.files}
+    keeping.before_files(host, say.run, wanted, boot=True)
     shell.run(host, _MARK, "setting the marker of a pending initramfs")
     for edit in edits.files:
         say(f"{edit.path}: {edit.why}")
@@ -42,6 +43,11 @@ def edit_files(host: Host, edits: Edits, say: Voice) -> None:
 
 def _put(host: Host, edit: FileEdit) -> None:
     check = _CHECK.format(path=shlex.quote(edit.path), before=edit.before or "absent")
+    if edit.gone:
+        path = shlex.quote(edit.path)
+        remove = f'rm -f -- {path} && sync "$(dirname {path})"'
+        shell.run(host, check + remove, f"removing {edit.path}")
+        return
     new = edit.before is None
     put = put_atomic_script(
         edit.path, edit.mode if new else None, "0:0" if new else None, size=len(edit.data)

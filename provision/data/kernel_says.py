@@ -26,7 +26,7 @@ class Says:
 
 _DRIVER = "NVIDIA/open-gpu-kernel-modules, kernel-open/nvidia/nv.c and nv-pci.c"
 _BDF = r"(?P<gpu>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?)"
-_COLD = "power the machine off and on (a warm reboot often does not bring it back); some need the mains off"
+_COLD = "a cold reboot: power the machine off and on (a warm one often does not bring it back); some need the mains off"
 
 ROWS = (
     Says(
@@ -86,7 +86,7 @@ ROWS = (
         r"|NVRM: GPU (?P<gpu2>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.\d): GPU has fallen off",
         "problem",
         "the GPU has fallen off the bus (Xid 79, or the same without an Xid): power, slot, riser or the GPU itself",
-        "take it out of service; " + _COLD,
+        "take it out of service, then " + _COLD,
         "NVIDIA Xid catalogue, 79; NVIDIA/open-gpu-kernel-modules#507, NVIDIA/NVSentinel#155",
     ),
     Says(

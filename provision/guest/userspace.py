@@ -60,8 +60,9 @@ class UserSpace:
 
 def wants(machine: Machine, guest: Guest) -> bool:
     """Does this guest get its user space from the host? A folder of kpro's own holds it, so a machine whose driver
-    somebody else looks after has it too. A Proxmox container is left alone: its mounts are its operator's."""
-    return guest.managed and guest.backend == "lxc" and bool(guest.gpus) and guest.userspace == "bind"
+    somebody else looks after has it too. A Proxmox container that its operator made keeps its mounts and libraries."""
+    ours = guest.managed and (guest.backend == "lxc" or guest.proxmox is not None)
+    return ours and bool(guest.gpus) and guest.userspace == "bind"
 
 
 def _version(machine: Machine, snapshot: Snapshot) -> str | None:

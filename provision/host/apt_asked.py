@@ -3,78 +3,119 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from checks.snapshot import CouldNotLook, Snapshot
-from provision.data.driver_packages import Flavour, parts
+from provision.data.driver_packages import PARTS
+from provision.host import apt_question
+from provision.host.apt_question import NO_REPOSITORY
+from provision.host.changes import Change, parse
 from provision.plan import Refusal
+from provision.spec import Driver
 
 NAME, AUDIT = "apt-driver", "dpkg-audit"
-HEADERS_FOR_ALL = (
-    "for b in /boot/vmlinuz-*; do k=${b#/boot/vmlinuz-}; "
-    '[ ! -d "/lib/modules/$k" ] || set -- "$@" "linux-headers-$k"; done; '
-    '! dpkg-query -W linux-image-amd64 >/dev/null 2>&1 || set -- "$@" linux-headers-amd64'
-)
-"""Headers for every installed kernel, and the package that brings them for the next one."""
+MANIFEST = "/var/lib/kpro/manifest.json"
+DEBIANS = frozenset(part.package for part in PARTS)
 
 
-def pinned(version: str, flavour: Flavour) -> str:
-    """Shell text that appends to ``$@`` the packages of a driver with their exact versions, as apt-get wants them."""
-    known = "apt-cache madison \"$p\" | cut -d'|' -f2 | tr -d ' '"
-    escaped = version.replace(".", "[.]")
-    exact = " ".join(part.package for part in parts(flavour) if part.exact)
-    other = " ".join(part.package for part in parts(flavour) if not part.exact)
-    optional = " ".join(part.package for part in parts(flavour) if not part.needed)
-    return (
-        f"for p in {exact}; do v=$({known} | grep -Em1 '^([0-9]+:)?{escaped}-'); "
-        f'if [ -n "$v" ]; then set -- "$@" "$p=$v"; else case " {optional} " in *" $p "*) ;; '
-        f"*) printf 'kpro: no %s %s, there is: %s\\n' \"$p\" {version} "
-        f"\"$({known} | sort -u | tr '\\n' ' ')\"; missing=1 ;; esac; fi; done; "
-        f'set -- "$@" dkms {other}'
-    )
+def requests(driver: Driver) -> list[str]:
+    return [f"file:{MANIFEST}", f"cmd:{NAME}:{apt_question.question(driver)}", f"cmd:{AUDIT}:dpkg --audit"]
 
 
-def requests(version: str, flavour: Flavour) -> list[str]:
-    """Asks apt only where the kernel module's package is not installed yet in this version (it takes seconds)."""
-    kernel = next(part.package for part in parts(flavour) if part.what == "kernel")
-    script = (
-        f"have=$(dpkg-query -W -f '${{db:Status-Abbrev}}${{Version}}' {kernel} 2>/dev/null); "
-        f'case $have in "ii "{version}-*|"ii "*:{version}-*) echo "kpro: installed"; exit 0 ;; esac; '
-        f"set --; missing=; {pinned(version, flavour)}; {HEADERS_FOR_ALL}; "
-        '[ -z "$missing" ] || exit 1; apt-get -s -q install --no-install-recommends "$@" 2>&1'
-    )
-    return [f"cmd:{NAME}:{script}", f"cmd:{AUDIT}:dpkg --audit"]
-
-
-def refusals(snapshot: Snapshot, version: str) -> list[Refusal]:
-    """Why apt would not install the driver; empty where it would. Raises CouldNotLook when it did not answer."""
+def refusals(snapshot: Snapshot, driver: Driver) -> list[Refusal]:
+    """Why apt would not install the driver; empty where it would, and where it does not know the vendor's repository
+    yet. Raises CouldNotLook when it did not answer."""
     broken = _half_configured(snapshot)
     if broken:
         return broken
     code, output = snapshot.command(NAME)
-    if code == 0:
-        removed = re.findall(r"^Remv (\S+)", output, re.MULTILINE)
-        if not removed:
-            return []
+    if code == 127:
+        raise CouldNotLook(f"apt is not there, and route {driver.route!r} needs it")
+    return [
+        Refusal("machine.driver", seen, "found before anything was touched, instead of half-way", next_step)
+        for seen, next_step in why_not(driver, code, output, held_by_kpro(_manifest(snapshot)))
+    ]
+
+
+def _manifest(snapshot: Snapshot) -> tuple[Change, ...]:
+    text = snapshot.text(MANIFEST)
+    try:
+        return parse(text) if text else ()
+    except (ValueError, TypeError, KeyError) as error:
+        raise CouldNotLook(f"{MANIFEST} is not readable: {error}") from error
+
+
+def held_by_kpro(changes: Sequence[Change]) -> frozenset[str]:
+    """The packages that kpro itself put on hold: with a new pin it may change them."""
+    return frozenset(name for change in changes if change.kind == "hold" for name in change.names)
+
+
+def repository_is_unknown(snapshot: Snapshot) -> bool:
+    """Does apt not know the vendor's repository yet? Raises CouldNotLook when it did not answer."""
+    return NO_REPOSITORY in snapshot.command(NAME)[1].splitlines()
+
+
+def why_not(
+    driver: Driver, code: int, output: str, ours: frozenset[str] = frozenset()
+) -> list[tuple[str, str]]:
+    """What speaks against the install that apt simulated (``apt-get -s``), with the next step; empty: nothing. ``ours``
+    are the packages that kpro itself holds."""
+    if code != 0:
+        what = f"apt would not install driver {driver.version}"
+        return [(f"{what}: {seen}", next_step) for seen, next_step in explain(output)]
+    # apt simulates a change of held packages without a word of protest, and ends with an error when it is real.
+    block = re.search(r"^The following held packages will be changed:\n((?: +.*\n)+)", output, re.MULTILINE)
+    held = [name for name in (block[1].split() if block else []) if name not in ours]
+    if held:
         return [
-            Refusal(
-                "machine.driver",
-                f"apt would remove {', '.join(removed)} to install driver {version}",
-                "what somebody installed is not removed in passing",
-                "remove them yourself, or use route='prebuilt'",
+            (
+                f"packages on hold are in the way of driver {driver.version}: {', '.join(held)}; somebody wants them "
+                "as they are",
+                f"apt-mark unhold {' '.join(held)}, where they may change (apt-mark showhold lists them)",
             )
         ]
-    if code == 127:
-        raise CouldNotLook("apt is not there, and route 'debian' needs it")
-    found = explain(output)
-    return [
-        Refusal(
-            "machine.driver",
-            f"apt would not install driver {version}: {seen}",
-            "found before anything was touched, instead of half-way",
-            next_step,
-        )
-        for seen, next_step in found
+    removed = re.findall(r"^Remv (\S+)", output, re.MULTILINE)
+    if removed:
+        return [
+            (
+                f"apt would remove {', '.join(removed)} to install driver {driver.version}; what somebody installed is "
+                "not removed in passing",
+                f"apt-get purge {' '.join(removed)}, where nobody needs them; else use route='prebuilt'",
+            )
+        ]
+    compiled = [name for name in _new(output) if name.endswith("-dkms") or name.startswith("nvidia-dkms")]
+    if driver.route == "ubuntu" and compiled:
+        return [
+            (
+                f"apt would compile the driver ({', '.join(compiled)}) instead of taking Ubuntu's signed modules",
+                "apt-get update; if it stays so, Ubuntu has no modules of this driver for the kernel: pin what "
+                "apt-cache search linux-modules-nvidia lists",
+            )
+        ]
+    mixed = [
+        name
+        for name, origins in _new(output).items()
+        if driver.route == "nvidia" and _is_mixed(name, origins)
     ]
+    if mixed:
+        return [
+            (
+                f"apt would take {', '.join(mixed)} from Debian beside NVIDIA's packages of driver {driver.version}",
+                "apt-cache policy says why; release the pin that prefers Debian's",
+            )
+        ]
+    return []
+
+
+def _new(output: str) -> dict[str, str]:
+    """What apt-get -s would install: ``Inst NAME [OLD] (VERSION LABEL:VERSION/SUITE, ... [ARCHITECTURE])``, where the
+    label is the archive's, and its host stands for a suite that it does not name (apt, RelStr)."""
+    return dict(re.findall(r"^Inst (\S+) (?:\[\S+\] )?\(\S+ ([^)]*)\)", output, re.MULTILINE))
+
+
+def _is_mixed(name: str, labels: str) -> bool:
+    """Debian's archives are labelled Debian, Debian-Security, Debian Backports."""
+    return name in DEBIANS and all(label.startswith("Debian") for label in labels.split(", "))
 
 
 def _half_configured(snapshot: Snapshot) -> list[Refusal]:
@@ -109,7 +150,9 @@ def explain(output: str) -> list[tuple[str, str]]:
                 else "add contrib, non-free and non-free-firmware to apt's sources, then apt-get update",
             )
         )
-    headers = re.findall(r"Unable to locate package (linux-headers-\S+)", output)
+    headers = re.findall(
+        r"Unable to locate package ((?:linux|proxmox|pve)-headers-\S+|proxmox-default-headers)", output
+    )
     if headers:
         causes.append(
             (

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from checks.snapshot import CouldNotLook, Snapshot
 from provision.host import vms
+from provision.host.binding import BINDING
 
 REGENERATE = "/var/lib/kpro/regenerate"
 """Present while files of the boot configuration were written and what is made from them was not made anew."""
@@ -23,6 +24,10 @@ _LISTS = (
 )
 _RULES = ("/etc/udev/rules.d", "/run/udev/rules.d", "/usr/local/lib/udev/rules.d", "/usr/lib/udev/rules.d")
 
+_DRACUT_FILE = "/etc/dracut.conf"
+_DRACUT = ("/etc/dracut.conf.d", "/usr/lib/dracut/dracut.conf.d")
+_INITRAMFS = ("/etc/initramfs-tools/", "/usr/share/initramfs-tools/")
+
 # Links of /proc/PID/fd lead to what a process has open. A write to `unbind` that blocks is such a process too, and so
 # is one that closed the group's file and kept the device.
 _OPENERS = r"""
@@ -32,7 +37,12 @@ find /proc/[0-9]*/fd -maxdepth 1 \( -lname '/dev/vfio/*' -o -lname '/dev/nvidia*
   printf '%s\t%s\t%s\n' "$pid" "$target" "$(tr '\0\n\t' '   ' <"/proc/$pid/cmdline" 2>/dev/null)"
 done
 """
-_KERNEL_LOG = r"dmesg 2>&1 | grep -E '^dmesg: |NVRM: Xid .*[ ,]154,' | tail -n 50"
+_TELLS = (
+    r"^dmesg: |Xid .*[ ,]154,|: not ready [0-9]+ms after |Unable to change power state|BAR1 is 0M|"
+    r"Attempting to remove device|Continuing with GPU removal|"
+    r"vfio-pci [0-9a-f.:]+ (enabling device|resetting|reset done)"
+)
+_KERNEL_LOG = f"dmesg 2>&1 | grep -iE '{_TELLS}' | tail -n 500"
 
 REQUESTS = [
     *(f"glob:{folder}/*.conf" for folder in (*_MODPROBE, *_LISTS)),
@@ -42,12 +52,20 @@ REQUESTS = [
     "file:/etc/initramfs-tools/modules",
     "glob:/etc/initramfs-tools/hooks/*",
     "glob:/etc/initramfs-tools/scripts/*/*",
+    f"with:{BINDING}:/usr/share/initramfs-tools/hooks/* /usr/share/initramfs-tools/scripts/*/*",
+    f"file:{_DRACUT_FILE}",
+    f"glob:{_DRACUT[0]}/*.conf",
+    f"with:vfio|pci-stub:{_DRACUT[1]}/*.conf",
+    f"units:{BINDING}",
+    "names:/etc/systemd/system/*.wants/*",
+    "names:/etc/systemd/system/*.requires/*",
     "glob:/etc/driverctl.d/*",
     "file:/etc/default/grub",
     "tool:update-grub",
     "glob:/etc/default/grub.d/*.cfg",
     "file:/etc/kernel/cmdline",
     f"file:{PROXMOX_LOADERS}",
+    f"cmd:proxmox-boot-tool-status:test ! -e {PROXMOX_LOADERS} || proxmox-boot-tool status",
     "file:/etc/kernel/proxmox-boot-pin",
     "file:/etc/kernel/next-boot-pin",
     "file:/boot/grub/grubenv",
@@ -59,7 +77,7 @@ REQUESTS = [
     f"file:{REGENERATE}",
     "file:/var/lib/kpro/manifest.json",
     f"cmd:openers:{_OPENERS}",
-    f"cmd:kernel-log:{_KERNEL_LOG}",
+    f"cmd:dmesg:{_KERNEL_LOG}",
     *vms.REQUESTS,
 ]
 
@@ -144,6 +162,22 @@ def _release(kernel: str) -> tuple[tuple[int, ...], str]:
     return tuple(int(number) for number in re.findall(r"\d+", kernel)), kernel
 
 
+def boot_partitions(snapshot: Snapshot) -> frozenset[str]:
+    """What starts the machine from the partitions that proxmox-boot-tool keeps: ``uefi`` (systemd-boot), ``grub``, or
+    both. Empty where it keeps none, or could not be asked."""
+    try:
+        _, output = snapshot.command("proxmox-boot-tool-status")
+    except CouldNotLook:
+        return frozenset()
+    lines = re.findall(r"^\S.* is configured with: (.*)$", output, re.MULTILINE)
+    return frozenset(name for line in lines for name in re.findall(r"\b(uefi|grub)\b", line))
+
+
+def has_boot_partitions(snapshot: Snapshot) -> bool:
+    """Does proxmox-boot-tool start this machine?"""
+    return bool(boot_partitions(snapshot)) or snapshot.file(PROXMOX_LOADERS) is not None
+
+
 def next_kernel(snapshot: Snapshot) -> str | None:
     """The kernel that boots next, None where that cannot be told.
 
@@ -158,7 +192,7 @@ def next_kernel(snapshot: Snapshot) -> str | None:
     if not installed:
         return None
     default = "0"
-    if snapshot.text(PROXMOX_LOADERS) is None:
+    if not has_boot_partitions(snapshot):
         for line in (snapshot.text("/etc/default/grub") or "").splitlines():
             match = re.match(r"\s*GRUB_DEFAULT=(['\"]?)(.*?)\1\s*(?:#.*)?$", line)
             default = match[2] if match else default
@@ -191,9 +225,9 @@ def text_of(snapshot: Snapshot, path: str) -> str | None:
 
 
 def kernel_log(snapshot: Snapshot) -> tuple[str, ...]:
-    """The lines of the kernel's log that ask for a reboot. Raises CouldNotLook when the log cannot be read."""
-    _, output = snapshot.command("kernel-log")
-    lines = tuple(line for line in output.splitlines() if line.strip())
+    """The lines of the kernel's log that tell of functions. Raises CouldNotLook when the log cannot be read."""
+    _, output = snapshot.command("dmesg")
+    lines = tuple(line for line in output.splitlines() if re.search(_TELLS, line, re.IGNORECASE))
     if any(line.startswith("dmesg: ") for line in lines):
         raise CouldNotLook(f"the kernel's log: {lines[0]}")
     return lines
@@ -213,6 +247,12 @@ def module_lists(snapshot: Snapshot) -> dict[str, str]:
         if text is not None:
             found[path] = text
     return found
+
+
+def dracut_files(snapshot: Snapshot) -> dict[str, str]:
+    """The main file, and those of the folders, of which one masks those of its name in later ones (dracut.conf(5))."""
+    main = text_of(snapshot, _DRACUT_FILE) if ("file", _DRACUT_FILE) in snapshot.sections else None
+    return ({} if main is None else {_DRACUT_FILE: main}) | files_of(snapshot, _DRACUT, ".conf")
 
 
 def udev_rules(snapshot: Snapshot) -> dict[str, str]:
@@ -236,9 +276,11 @@ def driverctl(snapshot: Snapshot) -> dict[str, str]:
 
 
 def initramfs_scripts(snapshot: Snapshot) -> dict[str, str]:
-    """Hooks and scripts that the operator added to the initramfs."""
+    """Hooks and scripts of the initramfs: those that the operator added, and others that bind functions."""
     return {
         path: text_of(snapshot, path) or ""
         for path in snapshot.paths("file")
-        if path.startswith(("/etc/initramfs-tools/hooks/", "/etc/initramfs-tools/scripts/"))
+        if path.startswith(
+            tuple(f"{folder}{kind}/" for folder in _INITRAMFS for kind in ("hooks", "scripts"))
+        )
     }

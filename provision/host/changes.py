@@ -20,16 +20,20 @@ SCHEMA = "kpro-manifest/1"
 class Change:
     """One change. ``run`` made it; ``kind`` is one of
 
-    - ``file``: ``path`` was written with sha256 ``written``; ``original`` is its name in ``originals/`` (None: it was
-      not there). ``boot``: the next boot depends on it, through the initramfs or the boot loader.
+    - ``file``: ``path`` was written with sha256 ``written``, or removed (``absent``); ``original`` is its name in
+      ``originals/`` (None: it was not there). ``boot``: the next boot depends on it, through the initramfs or the boot
+      loader.
     - ``tree``: many files at once; ``original`` names their list in ``originals/``; ``then`` is done after they went.
-    - ``container``: ``id`` was made in ``folder``.
+    - ``container``: ``id`` was made in ``folder``; the folder ``pct`` stands for a container of Proxmox.
+    - ``conf``: ``path``, the configuration of Proxmox container ``id``, was changed; ``names`` are the sha256 that it
+      has had since by what kpro did.
     - ``binding``: the PCI function ``id`` had the driver ``before`` ("": none) and the override ``override``.
     - ``module``: the NVIDIA modules were loaded; ``before`` is version and flavour of those that gave way ("": none).
     - ``guest``: the running container ``id`` in ``folder`` was stopped; ``before`` is what its linker was led to, and
       ``names`` are the units that serve in it.
     - ``unit``: the systemd unit ``id`` was ``before`` (``enabled active``, ``disabled inactive``, …).
     - ``packages``: ``names`` were installed, and had not been.
+    - ``hold``: the packages ``names`` were put on hold, and had not been.
     """
 
     kind: str
@@ -166,6 +170,11 @@ def _words(changes: Sequence[Change], at: int) -> list[str]:
             return ["tree", change.original or "-", again[0] if again else "-", *change.then]
         case "container":
             return ["container", change.id, change.folder]
+        case "conf":
+            made = any((old.kind, old.id, old.folder) == ("container", change.id, "pct") for old in changes)
+            kind = "container" if made else "-"
+            words = [change.path, change.id, kind, change.original or "-", ",".join(change.names)]
+            return ["conf", *words, *(old.original or "-" for old in reversed(older))]
         case "binding":
             return ["binding", change.id, change.before, change.override, *(old.run for old in older)]
         case "module" if change.before:
@@ -185,6 +194,8 @@ def _words(changes: Sequence[Change], at: int) -> list[str]:
             return ["unit", change.id, *change.before.split()]
         case "packages":
             return ["packages", *change.names]
+        case "hold":
+            return ["unhold", *change.names]
     raise ValueError(f"a change of kind {change.kind!r} is not known to this version")
 
 

@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from checks.snapshot import CouldNotLook, Snapshot
-from provision.data import driver_packages, drivers
-from provision.data.kernels import known_failure
+from provision.data import driver_packages, driver_routes, drivers
+from provision.data.driver_routes import APT_ROUTES
+from provision.data.kernels import known_failure, verdict
 from provision.driver.archive import Prebuilt
-from provision.host import apt_asked, driver_seen, view
+from provision.host import apt_asked, driver_hold, driver_repository, driver_seen, view
 from provision.host.driver_foreign import foreign
-from provision.host.driver_seen import ModuleFile
+from provision.host.driver_seen import ModuleFile, os_release
 from provision.host.flavour import flavour_refusals
 from provision.plan import Item, Plan, Refusal, Step
 from provision.spec import Driver, Machine
@@ -22,7 +23,8 @@ WHERE = "machine.driver"
 @dataclass(frozen=True)
 class Install:
     """The driver to put in place for the ``kernels`` that lack it; ``archives`` (route prebuilt) are one for each of
-    them; ``signed``: the kernel takes no module without a signature."""
+    them; ``signed``: the kernel takes no module without a signature; ``trial``: those of the kernels of which nobody
+    reported whether the driver compiles there."""
 
     route: str
     version: str
@@ -30,6 +32,7 @@ class Install:
     kernels: tuple[str, ...]
     archives: tuple[Prebuilt, ...] = ()
     signed: bool = False
+    trial: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,10 @@ class _Case:
     packages: dict[str, str]
 
     @property
+    def system(self) -> str:
+        return os_release(self.snapshot).get("ID", "")
+
+    @property
     def pin(self) -> str:
         return f"{self.driver.version} {self.driver.flavour}"
 
@@ -54,8 +61,8 @@ def requests(machine: Machine) -> list[str]:
     if machine.driver is None or not machine.managed:
         return []
     wanted = driver_seen.requests()
-    if machine.driver.route == "debian":
-        wanted += apt_asked.requests(machine.driver.version, machine.driver.flavour)
+    if machine.driver.route in APT_ROUTES:
+        wanted += ["file:/etc/os-release", *apt_asked.requests(machine.driver)]
     return wanted
 
 
@@ -112,9 +119,19 @@ def driver_plan(machine: Machine, snapshot: Snapshot, held: Sequence[Prebuilt] =
     if case is None or refusals:
         return Plan(machine.name, (), tuple(refusals))
     if not missing:
+        loose = driver_hold.loose(driver, case.system, snapshot) if driver.route in APT_ROUTES else ()
+        if loose:
+            return Plan(machine.name, (driver_hold.item(machine, loose),))
         note = f"driver {case.pin} is in place for {', '.join(case.kernels)} (route {driver.route})"
         return Plan(machine.name, notes=(note,))
-    return Plan(machine.name, (_item(case, missing),))
+    return Plan(machine.name, (*_before(case), _item(case, missing)))
+
+
+def _before(case: _Case) -> tuple[Item, ...]:
+    """What has to be there before the packages can be asked for."""
+    if case.driver.route != "nvidia" or not apt_asked.repository_is_unknown(case.snapshot):
+        return ()
+    return (driver_repository.item(case.machine, case.driver, case.snapshot),)
 
 
 def _item(case: _Case, missing: tuple[str, ...]) -> Item:
@@ -122,12 +139,16 @@ def _item(case: _Case, missing: tuple[str, ...]) -> Item:
     archives: tuple[Prebuilt, ...] = ()
     if driver.route == "prebuilt":
         archives = tuple(Prebuilt(driver.version, driver.flavour, kernel) for kernel in missing)
+    compiled = driver.route in ("debian", "nvidia")
+    trial = tuple(k for k in missing if compiled and verdict(driver.version, k).answer == "unknown")
+    first = f", compiled on trial first for {', '.join(trial)}" if trial else ""
     return Item(
         Step.DRIVER,
         "driver.install",
         case.machine.host_name,
         case.pin,
-        f"install driver {driver.version} ({driver.flavour}, route {driver.route}) for kernel {', '.join(missing)}",
+        f"install driver {driver.version} ({driver.flavour}, route {driver.route}) for kernel "
+        f"{', '.join(missing)}{first}",
         Install(
             driver.route,
             driver.version,
@@ -135,6 +156,7 @@ def _item(case: _Case, missing: tuple[str, ...]) -> Item:
             missing,
             archives,
             driver_seen.must_be_signed(case.snapshot),
+            trial,
         ),
     )
 
@@ -161,7 +183,7 @@ def _in_place(case: _Case, kernel: str) -> bool:
         )
     return all(
         driver_packages.upstream(case.packages.get(part.package, "-")) == driver.version
-        for part in driver_packages.parts(driver.flavour)
+        for part in driver_routes.parts(driver.route, driver.flavour, driver.version, case.system)
         if part.needed and part.exact
     )
 
@@ -218,21 +240,40 @@ def _suite(snapshot: Snapshot) -> str:
 
 
 def codename(snapshot: Snapshot) -> str:
-    """VERSION_CODENAME of /etc/os-release (os-release(5))."""
-    for line in (snapshot.text("/etc/os-release") or "").splitlines():
-        if line.startswith("VERSION_CODENAME="):
-            return line.partition("=")[2].strip().strip("\"'")
-    return ""
+    """VERSION_CODENAME of /etc/os-release."""
+    return os_release(snapshot).get("VERSION_CODENAME", "")
 
 
 def _debian(case: _Case, missing: Sequence[str]) -> list[Refusal]:
-    refusals = _does_not_build(case, missing)
-    refusals += apt_asked.refusals(case.snapshot, case.driver.version)
-    return refusals
+    return _does_not_build(case, missing) + apt_asked.refusals(case.snapshot, case.driver)
+
+
+def _nvidia(case: _Case, missing: Sequence[str]) -> list[Refusal]:
+    return [
+        *_does_not_build(case, missing),
+        *driver_repository.refusals(case.snapshot),
+        *apt_asked.refusals(case.snapshot, case.driver),
+    ]
+
+
+def _ubuntu(case: _Case, missing: Sequence[str]) -> list[Refusal]:
+    """Nothing is compiled: which kernels have modules is what apt says."""
+    if case.system != "ubuntu":
+        return [
+            Refusal(
+                f"{WHERE}.route",
+                f"route 'ubuntu' takes the modules that Ubuntu signed, and this machine is {case.system or 'unknown'}",
+                "they are built for Ubuntu's kernels alone",
+                "use route='nvidia' or 'debian'",
+            )
+        ]
+    return apt_asked.refusals(case.snapshot, case.driver)
 
 
 _ROUTES: dict[str, Callable[[_Case, Sequence[str]], list[Refusal]]] = {
     "debian": _debian,
+    "nvidia": _nvidia,
     "prebuilt": _prebuilt,
+    "ubuntu": _ubuntu,
 }
 """The routes that kpro installs by: each says what speaks against an install for the kernels that lack the driver."""

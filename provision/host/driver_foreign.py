@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from checks.snapshot import Snapshot
@@ -13,6 +14,15 @@ from provision.plan import Refusal
 KPRO_MODULES = "updates/kpro"
 WHERE = "machine.driver"
 _DEBIAN = frozenset(part.package for part in PARTS)
+_DEBIANS_ALONE = frozenset(
+    (
+        "nvidia-alternative",
+        "nvidia-smi",
+        "nvidia-open-kernel-dkms",
+        "nvidia-open-kernel-support",
+        "nvidia-driver-bin",
+    )
+)
 # Names of NVIDIA's own repository, Ubuntu and Debian's metapackages; what only configures is nobody's driver.
 _DRIVERS = (
     "nvidia-driver",
@@ -29,11 +39,11 @@ def foreign(
 ) -> list[Refusal]:
     """Why this route must not install beside what is there."""
     return [
-        *_run_installer(snapshot),
+        *(_run_installer(snapshot) if route != "run" else ()),
         *(
-            _beside_prebuilt(snapshot, modules, packages)
-            if route == "prebuilt"
-            else _beside_debian(modules, packages)
+            _beside_files(route, modules, packages)
+            if route in ("prebuilt", "run")
+            else _beside_packages(route, modules, packages)
         ),
     ]
 
@@ -56,9 +66,7 @@ def _is_driver(name: str) -> bool:
     return name in _DEBIAN or name.startswith(_DRIVERS) or ("nvidia" in name and name.endswith("-dkms"))
 
 
-def _beside_prebuilt(
-    snapshot: Snapshot, modules: Sequence[ModuleFile], packages: Mapping[str, str]
-) -> list[Refusal]:
+def _beside_files(route: str, modules: Sequence[ModuleFile], packages: Mapping[str, str]) -> list[Refusal]:
     theirs = sorted(filter(_is_driver, packages))
     if theirs:
         return [
@@ -66,11 +74,14 @@ def _beside_prebuilt(
                 f"{WHERE}.route",
                 "packages of another route are installed: "
                 + ", ".join(f"{name} {packages[name]}" for name in theirs),
-                "modprobe and the linker could take theirs instead of the prebuilt ones",
-                f"apt-get purge {' '.join(theirs)}, or set route='debian'",
+                f"modprobe and the linker could take theirs instead of those of route {route!r}",
+                f"apt-get purge {' '.join(theirs)}, or set the route that they came by",
             )
         ]
-    strange = [module for module in modules if f"/{KPRO_MODULES}/" not in module.path]
+    ours = [module for module in modules if f"/{KPRO_MODULES}/" in module.path]
+    if route == "run":
+        return _beside_ours(ours)
+    strange = [module for module in modules if module not in ours]
     if strange:
         return [
             Refusal(
@@ -83,29 +94,30 @@ def _beside_prebuilt(
     return []
 
 
-def _beside_debian(modules: Sequence[ModuleFile], packages: Mapping[str, str]) -> list[Refusal]:
-    refusals = []
-    ours = [module for module in modules if f"/{KPRO_MODULES}/" in module.path]
-    if ours:
-        folder = ours[0].path.rsplit("/", 1)[0]
-        refusals.append(
-            Refusal(
-                f"{WHERE}.route",
-                f"{ours[0].path} was put there by route prebuilt",
-                "modprobe could take it instead of the packaged one",
-                f"rm -r {folder} && depmod {ours[0].kernel}, or set route='prebuilt'",
-            )
+def _beside_ours(ours: Sequence[ModuleFile]) -> list[Refusal]:
+    if not ours:
+        return []
+    folder = ours[0].path.rsplit("/", 1)[0]
+    return [
+        Refusal(
+            f"{WHERE}.route",
+            f"{ours[0].path} was put there by route prebuilt",
+            "modprobe could take it instead of what this route installs",
+            f"rm -r {folder} && depmod {ours[0].kernel}, or set route='prebuilt'",
         )
-    theirs = sorted(
-        name for name in packages if _is_driver(name) and name not in _DEBIAN and not _is_debians(name)
-    )
+    ]
+
+
+def _beside_packages(route: str, modules: Sequence[ModuleFile], packages: Mapping[str, str]) -> list[Refusal]:
+    refusals = _beside_ours([module for module in modules if f"/{KPRO_MODULES}/" in module.path])
+    theirs = sorted(name for name in packages if _is_driver(name) and not _OWN[route](name))
     if theirs:
         refusals.append(
             Refusal(
                 f"{WHERE}.route",
                 "packages of another archive are installed: "
                 + ", ".join(f"{name} {packages[name]}" for name in theirs),
-                "Debian's packages and NVIDIA's own overwrite each other",
+                "packages of two archives overwrite each other, and end in two versions",
                 f"apt-get purge {' '.join(theirs)}, or set managed=False and keep them",
             )
         )
@@ -113,7 +125,24 @@ def _beside_debian(modules: Sequence[ModuleFile], packages: Mapping[str, str]) -
 
 
 def _is_debians(name: str) -> bool:
-    """Debian's metapackages and helpers beside the parts of a driver."""
-    return name in ("nvidia-driver", "nvidia-driver-bin", "nvidia-driver-libs", "nvidia-kernel-common") or (
-        name.startswith("nvidia-driver-libs")
+    """The parts of Debian's driver, its metapackages and helpers."""
+    return (
+        name in _DEBIAN
+        or name in ("nvidia-driver", "nvidia-driver-bin", "nvidia-kernel-common")
+        or name.startswith("nvidia-driver-libs")
     )
+
+
+def _is_nvidias(name: str) -> bool:
+    """Packages of NVIDIA's repository: what Debian's driver alone has, and Ubuntu's server branches, are others'."""
+    return name not in _DEBIANS_ALONE and not _is_ubuntus(name)
+
+
+def _is_ubuntus(name: str) -> bool:
+    """Ubuntu's server branches and the modules that it signs, DKMS not among them."""
+    return name.startswith(
+        ("linux-modules-nvidia-", "linux-objects-nvidia-", "linux-signatures-nvidia-")
+    ) or (re.search(r"-[0-9]{3}-server(-open)?$", name) is not None and not name.startswith("nvidia-dkms"))
+
+
+_OWN = {"debian": _is_debians, "nvidia": _is_nvidias, "ubuntu": _is_ubuntus}

@@ -141,3 +141,14 @@ def must_be_signed(snapshot: Snapshot) -> bool:
     """Does the running kernel refuse modules without a trusted signature (sig_enforce, or lockdown by Secure Boot)?"""
     enforced = (snapshot.text("/sys/module/module/parameters/sig_enforce") or "").strip() == "Y"
     return enforced or "[none]" not in (snapshot.text("/sys/kernel/security/lockdown") or "[none]")
+
+
+def os_release(snapshot: Snapshot) -> dict[str, str]:
+    """The assignments of /etc/os-release (os-release(5)); empty where there is none."""
+    rows = (line.partition("=") for line in (snapshot.text("/etc/os-release") or "").splitlines())
+    return {name.strip(): value.strip().strip("\"'") for name, mark, value in rows if mark}
+
+
+def held(snapshot: Snapshot) -> frozenset[str]:
+    """The packages of a driver that dpkg's selection keeps at their version (apt-mark(8))."""
+    return frozenset(name for status, name, _ in _rows(snapshot, "driver-packages", 3) if status[:1] == "h")

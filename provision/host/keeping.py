@@ -24,9 +24,11 @@ __all__ = [
     "STATE",
     "Change",
     "before_binding",
+    "before_conf",
     "before_container",
     "before_file",
     "before_files",
+    "before_hold",
     "before_module",
     "before_packages",
     "before_sleep",
@@ -86,20 +88,30 @@ def before_container(host: Host, run: str, id: str, folder: str) -> None:
     _note(host, [Change("container", run, id=id, folder=folder)])
 
 
+def before_conf(host: Host, run: str, id: str, path: str, digests: Sequence[str]) -> None:
+    """Keeps the configuration file of a Proxmox container as it is before the run's first change to it. ``digests`` are
+    the sha256 that it may have from now on by what kpro does; more can be noted later. Raises ActFailed."""
+    script = _KEEP_FILE.format(state=STATE)
+    script += f"keep {shlex.quote(path)} {_name(run, path)}\n"
+    _run(host, script, f"{path} could not be kept before the change")
+    _note(host, [Change("conf", run, path, original=_name(run, path), id=id, names=tuple(digests))])
+
+
 def before_file(host: Host, run: str, path: str, data: bytes, *, boot: bool = False) -> None:
     """Keeps a file as it is before ``data`` replaces it. Raises ActFailed when it cannot be kept."""
     before_files(host, run, {path: data}, boot=boot)
 
 
-def before_files(host: Host, run: str, files: Mapping[str, bytes], *, boot: bool = False) -> None:
-    """Keeps files as they are before they are replaced. ``boot``: undoing them makes the initramfs and the boot
-    loader's configuration anew. Raises ActFailed when one cannot be kept."""
+def before_files(host: Host, run: str, files: Mapping[str, bytes | None], *, boot: bool = False) -> None:
+    """Keeps files as they are before they are replaced, or removed (None). ``boot``: undoing them makes the initramfs
+    and the boot loader's configuration anew. Raises ActFailed when one cannot be kept."""
     script = _KEEP_FILE.format(state=STATE)
     script += "".join(f"keep {shlex.quote(path)} {_name(run, path)}\n" for path in files)
     lines = _run(host, script, f"{', '.join(files)} could not be kept before the change").splitlines()
     changes = []
     for (path, data), line in zip(files.items(), lines, strict=True):
-        change = Change("file", run, path, hashlib.sha256(data).hexdigest(), boot=boot)
+        written = "absent" if data is None else hashlib.sha256(data).hexdigest()
+        change = Change("file", run, path, written, boot=boot)
         if line != "absent":
             mode, owner = line.split()
             change = Change(
@@ -174,6 +186,15 @@ def before_packages(host: Host, run: str, names: Sequence[str]) -> None:
     absent = _run(host, script, "installed packages could not be listed").split()
     if absent:
         _note(host, [Change("packages", run, id="packages", names=tuple(absent))])
+
+
+def before_hold(host: Host, run: str, names: Sequence[str]) -> None:
+    """Notes which of these packages are not held now: those are what an undo lets go. Raises ActFailed."""
+    script = f"apt-mark showhold {shlex.join(names)}"
+    held = _run(host, script, "the packages on hold could not be listed").split()
+    loose = tuple(name for name in names if name not in held)
+    if loose:
+        _note(host, [Change("hold", run, id="packages", names=loose)])
 
 
 def changes_on(host: Host) -> tuple[Change, ...]:

@@ -11,13 +11,14 @@ from checks.bdf import Bdf
 @dataclass(frozen=True)
 class FileEdit:
     """A file as it is to be. ``before`` is the sha256 of the content it was decided on, None when it was absent;
-    ``why`` says in a few words what is taken out or put in."""
+    ``why`` says in a few words what is taken out or put in. ``gone``: the file is to be no more, ``data`` is empty."""
 
     path: str
     before: str | None
     data: bytes
     why: str
     mode: str = "644"
+    gone: bool = False
 
 
 @dataclass(frozen=True)

@@ -153,6 +153,13 @@ def group_functions(snapshot: Snapshot) -> tuple[PciFunction, ...]:
     return tuple(sorted(found, key=lambda function: function.bdf))
 
 
+def displays(snapshot: Snapshot) -> dict[Bdf, tuple[str, bool]]:
+    """Every VGA controller of the machine: its vendor, and whether the firmware's console is on it."""
+    text = (snapshot.data("pci", "/sys/bus/pci/devices") or b"").decode()
+    lines = [line.split() for line in text.splitlines()]
+    return {Bdf.parse(line[0]): (line[1], line[2] == "1") for line in lines if len(line) == 3}
+
+
 def _window(line: str) -> int | None:
     """Bytes of a line of sysfs' ``resource``: first and last address, flags. All zero: no window was assigned."""
     try:

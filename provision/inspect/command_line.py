@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from difflib import get_close_matches
 
+from provision.host.release import cmdline
+from provision.host.release.target import nothing
 from provision.inspect.report import Finding
 
 WHERE = "/proc/cmdline"
@@ -21,7 +23,10 @@ def facts(text: str) -> dict[str, object]:
     return {
         "text": text.strip(),
         "iommu": {name: pairs[name] for name in _IOMMU if name in pairs},
-        "boot_image": pairs.get("BOOT_IMAGE", "none (systemd-boot gives none, GRUB does)"),
+        "binds": [holder.text for holder in cmdline.find(WHERE, text) if holder.holds is not nothing],
+        "booted_by": f"GRUB (BOOT_IMAGE={pairs['BOOT_IMAGE']})"
+        if "BOOT_IMAGE" in pairs
+        else "systemd-boot, or another that gives no BOOT_IMAGE",
         "root": pairs.get("root", "none"),
     }
 
@@ -54,7 +59,7 @@ def findings(text: str) -> Iterator[Finding]:
         if near:
             yield Finding(
                 "cmdline.typo",
-                "note",
+                "warning",
                 WHERE,
                 word,
                 f"no module is called {name.partition('.')[0]}: the parameter has no effect and binds nothing "

@@ -1,4 +1,4 @@
-"""Containers that are given GPUs: Proxmox's <vmid>.conf and LXC's config, and what goes stale in them. Pure."""
+"""Containers that are given GPUs: Proxmox's <vmid>.conf and LXC's config, and what is wrong in them. Pure."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from checks.snapshot import CouldNotLook, Snapshot
-from provision.inspect.nodes import FIXED
+from provision.guest.proxmox import grammar, judge
+from provision.guest.proxmox.schema import DEVICE
 from provision.inspect.report import Finding
 
 _CONF = re.compile(r"/etc/pve/(?:nodes/([^/]+)/)?lxc/(\d+)\.conf")
 _PLAIN = re.compile(r"/var/lib/lxc/([^/]+)/config")
-_DEV = re.compile(r"dev(\d+):\s*(?:path=)?(/dev/nvidia[^,\s]*)(.*)")
-_MOUNT = re.compile(r"lxc\.mount\.entry\s*[:=]\s*(/dev/nvidia\S*)\s")
-_ALLOW = re.compile(r"lxc\.cgroup2?\.devices\.allow\s*[:=]\s*c\s+(\d+):(\S+)\s+\w+")
-_SOURCE = "proxmox/pve-container, PVE/LXC.pm; jammsen/proxmox-setup-scripts#7"
+_MOUNT = re.compile(r"(/dev/nvidia\S*)\s")
+_ALLOW = re.compile(r"c\s+(\d+):\S+\s+\S+")
+_SOURCE = "proxmox/pve-container, PVE/LXC/Config.pm"
 
 
 @dataclass(frozen=True)
 class Device:
-    """A device node given to a container; ``how``: devN, or a raw line of LXC."""
+    """A device node given to a container; ``how``: devN with what follows the path, or a raw line of LXC."""
 
     path: str
     how: str
@@ -30,127 +30,141 @@ class Device:
 
 @dataclass(frozen=True)
 class Container:
-    """``majors`` are those that raw lines allow, with their lines."""
+    """``conf``: Proxmox's file, None for plain LXC. ``majors``: those that raw lines allow."""
 
     id: str
     path: str
-    text: str
     devices: tuple[Device, ...]
-    majors: tuple[tuple[int, int], ...]
-    snapshots_only: tuple[tuple[int, str, str], ...]
+    majors: tuple[int, ...]
     unprivileged: bool
+    conf: grammar.Conf | None = None
 
     def has(self, minor: int) -> bool:
         return any(device.path == f"/dev/nvidia{minor}" for device in self.devices)
+
+    @property
+    def verdict(self) -> str:
+        """What Proxmox's parser and kpro's own rules make of the file."""
+        if self.conf is None:
+            return "not judged: a file of plain LXC"
+        levels = {finding.level for finding in judge.findings(self.conf)}
+        if "refused" in levels:
+            return "refused by Proxmox: it does not take a line of it"
+        return "refused by kpro: Proxmox takes it though it is wrong" if "wrong" in levels else "accepted"
 
     def as_dict(self) -> dict[str, Any]:
         return {
             "id": self.id,
             "path": self.path,
+            "verdict": self.verdict,
             "unprivileged": self.unprivileged,
             "devices": [{"path": one.path, "how": one.how, "line": one.line} for one in self.devices],
-            "raw_majors": [major for major, _ in self.majors],
+            "raw_majors": list(self.majors),
         }
 
 
 def containers(snapshot: Snapshot) -> tuple[Container, ...]:
-    """Every configuration that was read; one that cannot be read is left to the caller's look at it."""
-    found: list[Container] = []
-    for path in sorted(snapshot.paths("file")):
-        match = _CONF.fullmatch(path) or _PLAIN.fullmatch(path)
-        if match is None:
+    """Every configuration that was read. Raises CouldNotLook when one is there and cannot be."""
+    found: dict[tuple[str, bool], Container] = {}
+    for path in sorted(snapshot.paths("file"), reverse=True):
+        proxmox, plain = _CONF.fullmatch(path), _PLAIN.fullmatch(path)
+        if proxmox is None and plain is None:
             continue
-        try:
-            text = snapshot.text(path)
-        except CouldNotLook:
-            continue
-        if text is not None and not any(
-            one.text == text and one.id == match[match.lastindex or 1] for one in found
-        ):
-            found.append(_container(match[match.lastindex or 1], path, text))
-    return tuple(found)
+        text = snapshot.text(path)
+        if text is None:
+            raise CouldNotLook(f"{path} is gone")
+        if proxmox is not None:
+            # /etc/pve/lxc leads to the folder of this node: the same file under two names.
+            found.setdefault((proxmox[2], True), _proxmox(proxmox[2], path, text))
+        elif plain is not None:
+            found.setdefault((plain[1], False), _lxc(plain[1], path, text))
+    return tuple(found[key] for key in sorted(found))
 
 
-def _container(identity: str, path: str, text: str) -> Container:
-    devices: list[Device] = []
-    majors: list[tuple[int, int]] = []
-    below: list[tuple[int, str, str]] = []
-    above: set[str] = set()
-    section = ""
-    for number, line in enumerate(text.splitlines(), 1):
-        head = re.fullmatch(r"\[([^\]]+)\]\s*", line)
-        if head:
-            section = head[1]
-        elif section:
-            if line.startswith("lxc."):
-                below.append((number, section, line))
-        else:
-            above.add(line.strip())
-            _read(line, number, devices, majors)
-    lost = tuple(row for row in below if row[2].strip() not in above)
-    unprivileged = bool(
-        re.search(r"^(?:unprivileged:\s*(?:1|on|yes|true)|lxc\.idmap\s*=)", text, re.MULTILINE)
-    )
-    return Container(identity, path, text, tuple(devices), tuple(majors), lost, unprivileged)
+def _proxmox(identity: str, path: str, text: str) -> Container:
+    conf = grammar.parse(text)
+    devices = []
+    for line in conf.of("option"):
+        if re.fullmatch(r"dev\d+", line.key) and line.problem is None:
+            parts, _ = grammar.properties(line.value, DEVICE)
+            rest = ",".join(f"{name}={value}" for name, value in parts.items() if name != "path")
+            devices.append(Device(parts.get("path", "unknown"), f"{line.key} {rest}".strip(), line.number))
+    raw = [(line.number, line.key, line.value) for line in conf.of("raw")]
+    more, majors = _raw(raw)
+    return Container(identity, path, (*devices, *more), majors, conf.is_true("unprivileged"), conf)
 
 
-def _read(line: str, number: int, devices: list[Device], majors: list[tuple[int, int]]) -> None:
-    dev, mount, allow = _DEV.match(line), _MOUNT.match(line), _ALLOW.match(line)
-    if dev:
-        devices.append(Device(dev[2], f"dev{dev[1]}{dev[3]}", number))
-    elif mount:
-        devices.append(Device(mount[1], "raw bind mount", number))
-    elif allow:
-        majors.append((int(allow[1]), number))
+def _lxc(identity: str, path: str, text: str) -> Container:
+    rows = [
+        (number, key.strip(), value.strip())
+        for number, line in enumerate(text.splitlines(), 1)
+        for key, mark, value in [line.partition("=")]
+        if mark and not line.lstrip().startswith("#")
+    ]
+    devices, majors = _raw(rows)
+    return Container(identity, path, devices, majors, any(key == "lxc.idmap" for _, key, _ in rows))
+
+
+def _raw(rows: Sequence[tuple[int, str, str]]) -> tuple[tuple[Device, ...], tuple[int, ...]]:
+    devices, majors = [], []
+    for number, key, value in rows:
+        mount, allow = _MOUNT.match(value), _ALLOW.match(value)
+        if key == "lxc.mount.entry" and mount:
+            devices.append(Device(mount[1], "raw bind mount", number))
+        elif key.startswith("lxc.cgroup") and key.endswith(".devices.allow") and allow:
+            majors.append(int(allow[1]))
+    return tuple(devices), tuple(majors)
 
 
 def findings(found: Sequence[Container], numbers: Mapping[str, int] | None) -> Iterator[Finding]:
     """``numbers``: the majors of the machine by name, None where they are not known."""
     for container in found:
-        yield from _stale(container, numbers)
-        if container.snapshots_only:
-            lines = ", ".join(
-                f"{container.path}:{number}: {line.strip()}" for number, _, line in container.snapshots_only
-            )
-            section = container.snapshots_only[0][1]
+        for one in judge.findings(container.conf, numbers) if container.conf else ():
+            section = f" [{one.section}]" if one.section else ""
             yield Finding(
-                "container.snapshot-trap",
-                "problem",
-                f"container {container.id}",
-                lines,
-                f"the lines stand below [{section}] and belong to that snapshot: the current configuration lacks them",
-                "put them above the first line that begins with [",
-                "proxmox/pve-container, PVE/LXC/Config.pm",
+                f"container.{one.level}",
+                "note" if one.level == "report" else "problem",
+                f"container {container.id}{section}, {container.path}:{one.line}",
+                one.seen,
+                one.why,
+                "" if one.next_step == "nothing" else one.next_step.replace("<vmid>", container.id),
+                _SOURCE,
             )
-        for device in container.devices:
-            plain = re.fullmatch(r"dev\d+(.*)", device.how)
-            if plain and "mode=" not in plain[1]:
-                yield Finding(
-                    "container.mode",
-                    "note",
-                    f"container {container.id}",
-                    f"{container.path}:{device.line}: {device.path} without a mode",
-                    "the node is 0660 root:root inside: a service that is not root cannot open it",
-                    f"pct set {container.id} -{device.how.split(',')[0]} {device.path},mode=0666",
-                    _SOURCE,
-                )
+        if container.conf is None:
+            yield from _stale(container, numbers)
+        yield from _modes(container)
 
 
 def _stale(container: Container, numbers: Mapping[str, int] | None) -> Iterator[Finding]:
-    known = {number: name for name, number in (numbers or {}).items()}
-    for major, line in container.majors:
-        if major == FIXED or not (234 <= major <= 254 or 384 <= major <= 511):
-            continue
-        now = f"it is {known[major]} now" if major in known else "no driver has it now"
-        where = f"{container.path}:{line}"
+    """LXC has nothing like devN: a number that is written down is compared with the one that counts now."""
+    now = (numbers or {}).get("nvidia-uvm")
+    dynamic = [major for major in container.majors if any(major in span for span in judge.DYNAMIC)]
+    if now is not None and dynamic and now not in container.majors:
         yield Finding(
             "container.stale-major",
             "problem",
-            f"container {container.id}",
-            f"{where}: major {major} written down" + (f", and {now}" if numbers is not None else ""),
-            "majors other than 195 are dealt out anew by each kernel and driver (nvidia-uvm: 508, 509, 511 seen): "
-            "after the next boot the container may be refused, CUDA ends with 999",
-            "give the nodes by devN, which reads the number at each start: "
-            f"pct set {container.id} -devN /dev/nvidia-uvm,mode=0666",
-            _SOURCE,
+            f"container {container.id}, {container.path}",
+            f"it allows major {', '.join(map(str, dynamic))}, and nvidia-uvm has {now}",
+            "the kernel hands such numbers out anew at each boot: CUDA ends with 999 inside",
+            f"allow {now}, or let provision apply look after the container",
+            "kernel, Documentation/admin-guide/devices.txt",
         )
+
+
+def _modes(container: Container) -> Iterator[Finding]:
+    for device in container.devices:
+        if (
+            device.how.startswith("dev")
+            and "mode=" not in device.how
+            and device.path.startswith("/dev/nvidia")
+        ):
+            key = device.how.split(" ")[0]
+            yield Finding(
+                "container.mode",
+                "note",
+                f"container {container.id}, {container.path}:{device.line}",
+                f"{device.path} without a mode",
+                "the node is 0660 root:root inside: a service that is not root cannot open it",
+                f"pct set {container.id} -{key} {device.path},mode=0666",
+                _SOURCE,
+            )

@@ -185,9 +185,11 @@ def build_findings(texts: Texts) -> Iterator[Finding]:
         culprit = dkms.postinst_culprit(output.text)
         failures = culprit.failures if culprit else dkms.build_failures(output.text)
         for failure in failures:
-            yield from _failure(failure, culprit)
+            yield from _failure(failure)
         if culprit and not failures:
             yield _half(culprit, "a DKMS module")
+        elif culprit and _left_behind(culprit, output.text):
+            yield _half(culprit, ", ".join(map(str, culprit.foreign or failures)))
         if not failures:
             log = dkms.makelog_verdict(output.text)
             if log.name or log.line:
@@ -197,6 +199,8 @@ def build_findings(texts: Texts) -> Iterator[Finding]:
                 meaning = f"it does not compile ({log.cause})"
                 if log.known is not None:
                     meaning += f": {log.known.why}"
+                if (log.name or "").startswith("nvidia-current"):
+                    meaning += "; it is the driver of Debian's own packages: refuse those on this kernel"
                 yield Finding(
                     "dkms.make-log",
                     "problem",
@@ -208,7 +212,15 @@ def build_findings(texts: Texts) -> Iterator[Finding]:
                 )
 
 
-def _failure(failure: dkms.BuildFailure, culprit: dkms.Culprit | None) -> Iterator[Finding]:
+def _left_behind(culprit: dkms.Culprit, text: str) -> bool:
+    """Did a package's own script fail with it?"""
+    return (
+        bool(culprit.packages)
+        or re.search(r"^run-parts: |autoinstall (?:for|on) ", text, re.I | re.M) is not None
+    )
+
+
+def _failure(failure: dkms.BuildFailure) -> Iterator[Finding]:
     code = f", dkms exit code {failure.code}" if failure.code is not None else ""
     if failure.is_nvidia:
         known = failure.known
@@ -235,8 +247,6 @@ def _failure(failure: dkms.BuildFailure, culprit: dkms.Culprit | None) -> Iterat
             f"read {failure.log}; mend or remove it: dkms remove {failure.name}/{failure.version} --all",
             "moetayuko/intel-gpu-i915-backports#27, LINBIT/linstor-server#405",
         )
-    if culprit is not None and (culprit.packages or culprit.kernel):
-        yield _half(culprit, str(failure))
 
 
 def _half(culprit: dkms.Culprit, whose: str) -> Finding:

@@ -30,7 +30,7 @@ def examine(snapshot: Snapshot, machine: Machine | None = None, *, recorded: boo
         machine.name if machine else _host_name(seen),
         None if seen.functions is None else gpus,
         facts,
-        tuple(holding.held(holder, seen.functions or ()) for holder in seen.holders),
+        tuple(holding.held(holder, seen.functions) for holder in seen.holders),
         (*host.findings(seen), *host.unserved(seen), *holding.findings(seen.holders)),
         seen.look.unknown,
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from checks.bdf import Bdf
 from checks.snapshot import CouldNotLook
+from provision.data.chips import architecture_of_name
 from provision.data.gpu_arch import Architecture, architecture
 from provision.host import view
 from provision.host.view import PciFunction
@@ -84,7 +85,10 @@ class Function:
 
 
 def architecture_of(gpu: Function) -> Architecture | None:
-    return architecture(gpu.device) if gpu.device else None
+    """By its id; without one by the chip's name, as far as a listing has it."""
+    if gpu.device:
+        return architecture(gpu.device)
+    return architecture_of_name(gpu.name) if gpu.name else None
 
 
 def functions(look: Look, texts: Texts) -> tuple[Function, ...]:

@@ -81,6 +81,13 @@ def meaning(one: VmReference) -> str:
 
 
 def next_step(one: VmReference) -> str:
+    """What the operator can do so that it takes nothing any more."""
+    if not one.local or one.section == "template" or one.unresolved:
+        return ""
+    if one.section == "snapshot":
+        return f"nothing now; without the snapshot it is gone: qm delsnapshot {one.vmid} {one.snapshot}"
+    if one.leaving:
+        return f"qm stop {one.vmid} or its next start: then it is released"
     if one.kind == "libvirt":
         return f"virsh edit {one.vmid}: take the hostdev out"
     parts = [f"qm set {one.vmid} --delete {one.key}"]
@@ -97,7 +104,15 @@ def holds(one: VmReference, gpu: Function, parts: Sequence[Function]) -> bool:
 
 def held(one: VmReference) -> Held:
     path, _, line = one.where.rpartition(":")
-    return Held(path, int(line), one.text, f"VM {one.vmid}: {meaning(one)}", None, next_step(one))
+    return Held(
+        path,
+        int(line),
+        one.text,
+        f"VM {one.vmid}: {meaning(one)}",
+        None,
+        tuple(map(_named, one.addresses)),
+        next_step(one),
+    )
 
 
 def _named(address: PciAddress) -> str:

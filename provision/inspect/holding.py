@@ -5,12 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from checks.bdf import Bdf
 from checks.snapshot import CouldNotLook
 from provision.host.release import cmdline, configuration
 from provision.host.release.target import Holder, nothing
 from provision.inspect.functions import Function
 from provision.inspect.look import Look
 from provision.inspect.report import Finding, Held
+
+RUNNING = "/proc/cmdline"
+_IDS = re.compile(r"\bids=(\S+)")
+_ADDRESS = re.compile(r"\b[0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[01][0-9a-fA-F]\.[0-7]\b")
 
 # what is configured there -> any of these in the tree means that it was looked at
 _PLACES = (
@@ -61,24 +66,28 @@ def holders(look: Look) -> tuple[Holder, ...]:
     return tuple(found)
 
 
-def held(holder: Holder, everything: Sequence[Function]) -> Held:
-    """The holder with the functions of this machine that it binds."""
-    takes: list[str] | None = []
-    for function in everything:
-        answer = takes_it(holder, function)
-        if answer is None:
-            takes = None
-            break
-        if answer and takes is not None:
-            takes.append(str(function.bdf))
+def held(holder: Holder, everything: Sequence[Function] | None) -> Held:
+    """The holder with the functions of this machine that it binds; None: those are not known."""
+    answers = [(function, takes_it(holder, function)) for function in everything or ()]
+    known = everything is not None and all(answer is not None for _, answer in answers)
+    takes = tuple(str(function.bdf) for function, answer in answers if answer)
+    instead = holder.instead
+    if instead is None and holder.path == RUNNING:
+        instead = (
+            "take it out of the configured command line; until the next boot a driver_override wins over it, when "
+            "vfio-pci is a module"
+        )
     return Held(
-        holder.path,
-        holder.line,
-        holder.text,
-        holder.what,
-        tuple(takes) if takes is not None else None,
-        holder.instead,
+        holder.path, holder.line, holder.text, holder.what, takes if known else None, acts_on(holder), instead
     )
+
+
+def acts_on(holder: Holder) -> tuple[str, ...]:
+    """The ids and addresses that the place names."""
+    found = [one for ids in _IDS.findall(holder.text) for one in ids.strip("\"'").split(",") if ":" in one]
+    for place in (holder.text, holder.path):
+        found += [str(Bdf.parse(one)) for one in _ADDRESS.findall(place)]
+    return tuple(dict.fromkeys(found))
 
 
 def takes_it(holder: Holder, function: Function) -> bool | None:

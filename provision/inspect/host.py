@@ -7,7 +7,17 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from provision.host import boot
-from provision.inspect import command_line, containers, driver, guests, kernel_log, lists, loaders, nodes
+from provision.inspect import (
+    command_line,
+    containers,
+    driver,
+    guests,
+    kernel_log,
+    lists,
+    loaders,
+    nodes,
+    symptoms,
+)
 from provision.inspect.functions import architecture_of
 from provision.inspect.report import UNKNOWN, Finding
 from provision.inspect.seen import Seen
@@ -93,6 +103,7 @@ def findings(seen: Seen) -> Iterator[Finding]:
     text = look.attempt("running command line", lambda: look.needed("/proc/cmdline"))
     yield from command_line.findings(text or "")
     yield from lists.findings(look)
+    yield from lists.kept(look)
     next_kernel = look.attempt("next kernel", lambda: following(seen))
     yield from driver.dkms_findings(seen.dkms or (), next_kernel)
     yield from driver.build_findings(seen.texts)
@@ -103,6 +114,7 @@ def findings(seen: Seen) -> Iterator[Finding]:
     yield from guests.findings(seen.references or (), rows)
     yield from containers.findings(seen.containers, seen.majors)
     yield from _switches(seen)
+    yield from symptoms.findings(seen.texts)
     yield from _acs(seen)
 
 

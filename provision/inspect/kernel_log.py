@@ -14,7 +14,8 @@ _STAMP = re.compile(
     r"^(?:<\d+>)?(?:\[[ \d.]+\] |\S+ +\d+ [\d:]+ \S+ kernel: (?:\[[ \d.]+\] )?)?", re.MULTILINE
 )
 _GOES_ON = re.compile(r"\s*\n\s+NVRM:[ \t]*")
-_NEXT = re.compile(r"[ \t]*\nNVRM:[ \t]*(?!GPU |Xid|API|The NVIDIA|No NVIDIA|Attempting|BAR|loading|nvidia)")
+_BEGINS = "GPU |Xid|API|The NVIDIA|No NVIDIA|Attempting|BAR|loading|nvidia|This can occur|None of"
+_NEXT = re.compile(rf"[ \t]*\nNVRM:(?![ \t]*(?:{_BEGINS}))[ \t]*")
 _TABLE = tuple((re.compile(row.pattern), row) for row in ROWS)
 
 
@@ -39,7 +40,8 @@ def findings(texts: Texts) -> tuple[Finding, ...]:
 def _finding(row: Says, subject: str, match: re.Match[str]) -> Finding:
     words = {name: value for name, value in match.groupdict().items() if value}
     meaning = row.meaning.format_map(words)
-    seen = re.sub(r"\s+", " ", match[0]).strip()[:300]
+    start, end = match.string.rfind("\n", 0, match.start()) + 1, match.string.find("\n", match.end())
+    seen = " ".join(match.string[start : end if end != -1 else None].split())[:300]
     return Finding(f"log.{row.id}", row.kind, subject, seen, meaning, row.next_step, row.source)
 
 

@@ -8,12 +8,41 @@ from difflib import get_close_matches
 from checks.snapshot import CouldNotLook
 from provision.host import boot
 from provision.host.release import lists as grammar
+from provision.host.release import modprobe
 from provision.inspect.look import Look
 from provision.inspect.report import Finding
 
 _VFIO = ("vfio", "vfio_iommu_type1", "vfio_pci", "vfio_virqfd")
 _GONE = ("vfio_virqfd",)
 _SOURCE = "kernel, drivers/vfio/pci/vfio_pci.c; modules-load.d(5)"
+
+
+_OTHERS = ("nouveau", "nvidiafb", "radeon", "amdgpu")
+
+
+def kept(look: Look) -> Iterator[Finding]:
+    """Lines that stay though they are about a GPU's drivers: they keep other drivers than NVIDIA's away, or are no
+    lines at all."""
+    try:
+        files = boot.modprobe_files(look.snapshot)
+        lines = boot.command_lines(look.snapshot)
+    except CouldNotLook:
+        return
+    for path, text in files.items():
+        for number, _, line in modprobe.logical_lines(text):
+            words = line.split()
+            if words[:1] in (["blacklist"], ["install"]) and len(words) > 1 and words[1] in _OTHERS:
+                meaning = f"it keeps {words[1]} off the GPUs: it is kept"
+                yield Finding(
+                    "modprobe.kept", "note", f"{path}:{number}", line.strip(), meaning, "", "modprobe.d(5)"
+                )
+    for path, text in lines.items():
+        for number, line in enumerate(text.splitlines(), 1):
+            if line.lstrip().startswith("#") and "GRUB_CMDLINE_LINUX" in line:
+                meaning = "a comment: it has no effect, and is kept as it is"
+                yield Finding(
+                    "grub.comment", "note", f"{path}:{number}", line.strip(), meaning, "", "GRUB manual"
+                )
 
 
 def findings(look: Look) -> Iterator[Finding]:
@@ -44,7 +73,7 @@ def findings(look: Look) -> Iterator[Finding]:
             elif near := get_close_matches(name, _VFIO, 1, 0.8):
                 yield Finding(
                     "list.typo",
-                    "note",
+                    "warning",
                     where,
                     line.strip(),
                     f"no module is called {words[0]}: the line has no effect, and systemd-modules-load fails "

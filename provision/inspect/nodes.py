@@ -33,7 +33,20 @@ class Node:
     mode: str = ""
 
     def as_dict(self) -> dict[str, object]:
-        return {"path": self.path, "major": self.major, "minor": self.minor, "mode": self.mode or "unknown"}
+        return {
+            "path": self.path,
+            "major": self.major,
+            "minor": self.minor,
+            "mode": self.mode or "unknown",
+            "number": self.number,
+        }
+
+    @property
+    def number(self) -> str:
+        """Does its major stay the same?"""
+        if self.major is None:
+            return "no device"
+        return "fixed" if self.major == FIXED else "dynamic"
 
 
 def majors(look: Look) -> dict[str, int]:

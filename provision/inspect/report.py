@@ -11,15 +11,16 @@ from typing import Any, Literal
 
 UNKNOWN = "unknown"
 NONE = "none"
+EDITED = "provision apply takes out what concerns the GPUs of the inventory, and nothing else"
 
 
 @dataclass(frozen=True)
 class Finding:
     """One conclusion: what was seen where, what it means, what to do. ``kind`` problem: something does not or will not
-    work; note: worth knowing, nothing to be done."""
+    work; warning: it is not what somebody meant; note: worth knowing, nothing to be done."""
 
     id: str
-    kind: Literal["problem", "note"]
+    kind: Literal["problem", "warning", "note"]
     subject: str
     seen: str
     meaning: str
@@ -41,13 +42,14 @@ class Finding:
 @dataclass(frozen=True)
 class Held:
     """A place that holds a GPU or keeps the driver away. ``takes``: the functions of this machine that it binds; None
-    where that cannot be told."""
+    where that cannot be told. ``acts_on``: the ids or addresses that it names."""
 
     path: str
     line: int
     text: str
     what: str
     takes: tuple[str, ...] | None
+    acts_on: tuple[str, ...] = ()
     instead: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
@@ -57,7 +59,8 @@ class Held:
             "text": self.text.strip(),
             "what": self.what,
             "takes": UNKNOWN if self.takes is None else list(self.takes),
-            "next": self.instead,
+            "acts_on": list(self.acts_on),
+            "next": self.instead or EDITED,
         }
 
 

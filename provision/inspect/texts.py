@@ -78,10 +78,10 @@ class Output:
 
 @dataclass(frozen=True)
 class Texts:
-    """Outputs by kind; ``strange`` are the names of those that no kind fits."""
+    """Outputs by kind; ``strange`` are those of a tree that no kind fits."""
 
     by_kind: Mapping[str, tuple[Output, ...]]
-    strange: tuple[str, ...] = ()
+    strange: tuple[Output, ...] = ()
 
     def of(self, kind: str) -> tuple[Output, ...]:
         return self.by_kind.get(kind, ())
@@ -96,7 +96,7 @@ class Texts:
 
 # What the planner's own looks ask for: they have readers of their own.
 _OWN = re.compile(
-    r"openers|uname-r|id-u|df|driver-\w+|pct-.*|qm-.*|lxc-.*|tools|userspace.*|pveversion|nvidia-smi.*|apt-.*|dpkg-l"
+    r"openers|uname-r|id-u|df|driver-\w+|pct-.*|qm-.*|lxc-.*|tools|userspace.*|pveversion|nvidia-smi-L|apt-.*|dpkg-l"
 )
 
 
@@ -108,11 +108,14 @@ def gather(snapshot: Snapshot) -> Texts:
     for output in outputs:
         found = kinds_of(output)
         for kind in found:
-            if not any(known.text == output.text for known in kinds.setdefault(kind, [])):
+            if not any(other.text == output.text for other in kinds.setdefault(kind, [])):
                 kinds[kind].append(output)
-        if not found and not _OWN.fullmatch(output.name) and output.text.strip():
-            strange.append(output.name)
-    return Texts({kind: tuple(found) for kind, found in kinds.items()}, tuple(sorted(strange)))
+        known = _OWN.fullmatch(output.name) or any(
+            re.match(names, output.name) for names, _ in _KINDS.values()
+        )
+        if not found and not known and output.text.strip():
+            strange.append(output)
+    return Texts({kind: tuple(found) for kind, found in kinds.items()}, tuple(strange))
 
 
 def kinds_of(output: Output) -> list[str]:

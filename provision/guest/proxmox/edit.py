@@ -11,8 +11,9 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from provision.guest.proxmox.grammar import Conf, Line, parse, properties
+from provision.guest.proxmox.grammar import PENDING, Conf, Line, parse, properties
 from provision.guest.proxmox.schema import DEVICE, FEATURES, MOUNT
+from provision.guest.proxmox.text import written
 
 GPU_NODE = re.compile(r"/dev/nvidia[0-9]+")
 
@@ -30,7 +31,9 @@ class Place:
     def value(self) -> str:
         read_only = ",ro=1" if self.read_only else ""
         shared = ",shared=1" if self.shared else ""
-        return f"{self.source},mp={self.target}{read_only},backup=0{shared}"
+        # The part without a name may hold no "=".
+        source = f"volume={self.source}" if "=" in self.source else self.source
+        return f"{source},mp={self.target}{read_only},backup=0{shared}"
 
 
 @dataclass(frozen=True)
@@ -49,9 +52,10 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Edited:
-    """``text`` is the whole file afterwards. ``options`` and ``delete`` are the part of it that ``pct set`` can do, and
-    ``lines`` the raw lines that it cannot. ``changed``: keys whose value was another one before: a running container
-    gets that at its next start only. ``wrong`` are (what was seen, why it matters, next step)."""
+    """``text`` is the whole file afterwards. ``options`` and ``delete`` are the part of it that ``pct set`` can do,
+    ``lines`` and ``dropped`` the raw lines that it cannot. ``changed``: keys whose value was another one before: a
+    running container gets that at its next start only. ``pending``: something that is needed waits for that start
+    already. ``wrong`` are (what was seen, why it matters, next step)."""
 
     text: str
     options: dict[str, str] = field(default_factory=dict)
@@ -59,6 +63,7 @@ class Edited:
     lines: tuple[tuple[str, str], ...] = ()
     dropped: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
+    pending: bool = False
     notes: tuple[str, ...] = ()
     wrong: tuple[tuple[str, str, str], ...] = ()
 
@@ -83,6 +88,7 @@ class _Edit:
         self.delete: list[str] = []
         self.lines: list[tuple[str, str]] = []
         self.dropped: list[str] = []
+        self.pending = False
         self.notes: list[str] = []
         self.wrong: list[tuple[str, str, str]] = []
 
@@ -111,6 +117,7 @@ class _Edit:
         ]
         for path in wanted.nodes:
             if path in there:
+                self.pending |= self.effective[there[path][0]].section == PENDING
                 self._usable(path, *there[path], wanted.user)
                 continue
             # A GPU whose minor moved keeps its line, so that the other lines keep theirs.
@@ -161,6 +168,7 @@ class _Edit:
             same = parts["volume"].rstrip("/") == place.source.rstrip("/")
             writable = place.read_only or parts.get("ro", "0") != "1"
             if same and writable:
+                self.pending |= line.section == PENDING
                 continue
             if self.is_ours(line):
                 self.options[key] = place.value
@@ -191,7 +199,9 @@ class _Edit:
         nesting = properties(line.value, FEATURES)[0].get("nesting")
         if nesting is None:
             self.options["features"] = f"{line.value.rstrip(', ')},nesting=1"
-        elif nesting != "1":
+        elif nesting == "1":
+            self.pending |= line.section == PENDING
+        else:
             self.notes.append("features says nesting=0: systemd in the container cannot isolate its services")
 
     def raw(self, wanted: Wanted) -> None:
@@ -229,62 +239,13 @@ def edit(text: str, wanted: Wanted, ours: Iterable[str] = (), id: str = "<vmid>"
     work.keys(wanted)
     work.raw(wanted)
     return Edited(
-        _written(text, work.options, work.delete, work.lines, work.dropped),
+        written(text, work.options, work.delete, work.lines, work.dropped),
         work.options,
         tuple(work.delete),
         tuple(work.lines),
         tuple(work.dropped),
         tuple(key for key in work.options if key in work.effective),
+        work.pending,
         tuple(work.notes),
         tuple(work.wrong),
     )
-
-
-def with_raw(text: str, lines: Iterable[tuple[str, str]], dropped: Iterable[str] = ()) -> str:
-    """The file with raw lines in its current section, and without those that are dropped."""
-    return _written(text, {}, (), lines, dropped)
-
-
-def _written(
-    text: str,
-    options: Mapping[str, str],
-    delete: Iterable[str],
-    lines: Iterable[tuple[str, str]],
-    dropped: Iterable[str],
-) -> str:
-    """The lines of the file with some replaced, removed, and new ones put before the first section: an option behind
-    the last one that sorts before it, raw lines at the end of the current configuration."""
-    conf = parse(text)
-    gone, without = set(delete), set(dropped)
-    current: list[Line] = list(conf.lines[: conf.boundary])
-    rows: list[tuple[str, str]] = []
-    placed: set[str] = set()
-    for line in current:
-        if (line.kind == "option" and line.key in gone) or (line.kind == "raw" and line.text in without):
-            continue
-        if line.kind == "option" and line.key in options and line.key not in placed:
-            placed.add(line.key)
-            rows.append((line.key, f"{line.key}: {options[line.key]}"))
-        else:
-            rows.append((line.key if line.kind == "option" else "", line.text))
-    for key in sorted(set(options) - placed):
-        rows.insert(_behind(rows, key), (key, f"{key}: {options[key]}"))
-    new = [("", f"{key}: {value}") for key, value in lines]
-    end = len(rows)
-    while new and end and not rows[end - 1][1].strip():
-        end -= 1
-    rows[end:end] = new
-    texts = [row for _, row in rows] + [line.text for line in conf.lines[conf.boundary :]]
-    last = "\n" if text.endswith("\n") or not text or conf.boundary == len(conf.lines) else ""
-    if texts == [line.text for line in conf.lines]:
-        return text
-    return "\n".join(texts) + (last if texts else "")
-
-
-def _behind(rows: list[tuple[str, str]], key: str) -> int:
-    """Where a new option goes: behind the last one that sorts before it; else before the first option or raw line."""
-    before = [at for at, (other, _) in enumerate(rows) if other and other < key]
-    if before:
-        return before[-1] + 1
-    first = [at for at, (_, row) in enumerate(rows) if row.strip() and not row.startswith("#")]
-    return first[0] if first else len(rows)

@@ -15,14 +15,12 @@ from dataclasses import dataclass
 from provision.host.release import shell
 from provision.host.release.modprobe import is_nvidia
 from provision.host.release.shell import Char
-from provision.host.release.target import BINDERS, Holder, Target, module, nothing, takes
+from provision.host.release.target import BINDERS, EARLY_VFIO, Holder, Target, module, nothing, takes
 
 _SHELL = ("/etc/default/", "/etc/dracut", "/usr/lib/dracut", "/run/dracut", "/usr/local/lib/dracut")
 _XEN = ("GRUB_CMDLINE_XEN", "GRUB_CMDLINE_XEN_DEFAULT")  # the hypervisor's own command line
 _BLACKLISTS = ("modprobe.blacklist", "module_blacklist", "rd.driver.blacklist")
 _EARLY = ("rd.driver.pre", "rd.driver.post")
-EARLY_VFIO = ("vfio", "vfio_pci", "vfio_pci_core", "vfio_iommu_type1", "vfio_virqfd", "pci_stub")
-"""What is loaded to take functions before others do."""
 
 
 @dataclass(frozen=True)

@@ -3,60 +3,26 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from checks.bdf import Bdf
 from checks.snapshot import Snapshot
 from provision.host import boot
 from provision.host.moves import FileEdit
-from provision.host.release import cmdline, foreign, lists, modprobe, udev
-from provision.host.release.target import Holder, Target
+from provision.host.release import modprobe, udev
+from provision.host.release.places import (
+    DRIVER_FILE,
+    MODULES_FILE,
+    OWN,
+    RULES_FILE,
+    Place,
+    in_etc,
+    places,
+)
+from provision.host.release.target import Target
 from provision.host.view import PciFunction
 
-DRIVER_FILE = "/etc/modprobe.d/kpro-gpus.conf"
-RULES_FILE = "/etc/udev/rules.d/10-kpro-vfio.rules"
-MODULES_FILE = "/etc/modules-load.d/kpro-vfio.conf"
-OWN = (DRIVER_FILE, RULES_FILE, MODULES_FILE)
-
-_ELSEWHERE = ("/run/", "/usr/local/lib/", "/usr/lib/")
-
-
-@dataclass(frozen=True)
-class Place:
-    """A file that takes effect at boot, with what reads and what cleans its format."""
-
-    path: str
-    text: str
-    find: Callable[[str, str], tuple[Holder, ...]]
-    clean: Callable[[str, Target], str] | None
-
-    @property
-    def holders(self) -> tuple[Holder, ...]:
-        return self.find(self.path, self.text)
-
-
-def places(snapshot: Snapshot) -> tuple[Place, ...]:
-    """All files that can hold a GPU, kpro's own left out."""
-    found = [
-        Place(path, text, modprobe.find, modprobe.clean)
-        for path, text in boot.modprobe_files(snapshot).items()
-    ]
-    found += [
-        Place(path, text, lists.find, lists.clean) for path, text in boot.module_lists(snapshot).items()
-    ]
-    found += [Place(path, text, udev.find, udev.clean) for path, text in boot.udev_rules(snapshot).items()]
-    for path, text in boot.command_lines(snapshot).items():
-        found.append(Place(path, text, cmdline.find, _cmdline(path)))
-    found += [Place(path, text, foreign.driverctl, None) for path, text in boot.driverctl(snapshot).items()]
-    found += [
-        Place(path, text, foreign.script, None) for path, text in boot.initramfs_scripts(snapshot).items()
-    ]
-    return tuple(place for place in found if place.path not in OWN)
-
-
-def _cmdline(path: str) -> Callable[[str, Target], str]:
-    return lambda text, target: cmdline.clean(path, text, target)
+__all__ = ["DRIVER_FILE", "MODULES_FILE", "OWN", "RULES_FILE", "Place", "edits", "links", "places"]
 
 
 def edits(
@@ -65,29 +31,20 @@ def edits(
     """The files as they are to be: others cleaned of what concerns the target, kpro's own with what stays."""
     found = []
     for place in all_places:
-        new = place.clean(place.text, target) if place.clean else place.text
+        new = place.cleaned(target)
         if new != place.text:
-            what = sorted(
-                {holder.what for holder in place.holders} - {h.what for h in place.find(place.path, new)}
-            )
-            found.append(
-                _edit(snapshot, _in_etc(place.path), new, "; ".join(what) or "takes out what holds a GPU")
-            )
+            what = sorted({h.what for h in place.holders} - {h.what for h in place.left(target)})
+            why = "; ".join(what) or "takes out what holds a GPU"
+            found.append(_edit(snapshot, in_etc(place.path), new, why))
     found += _own(snapshot, all_places, target, kept)
     return found
 
 
-def _in_etc(path: str) -> str:
-    """Files of packages are never edited: one of the same name in /etc takes their place."""
-    for folder in _ELSEWHERE:
-        if path.startswith(folder):
-            return f"/etc/{path.removeprefix(folder)}"
-    return path
-
-
-def _edit(snapshot: Snapshot, path: str, text: str, why: str) -> FileEdit:
+def _edit(snapshot: Snapshot, path: str, text: str | None, why: str) -> FileEdit:
     present = snapshot.file(path) if ("file", path) in snapshot.sections else None
     before = hashlib.sha256(present).hexdigest() if present is not None else None
+    if text is None:
+        return FileEdit(path, before, b"", why, gone=True)
     return FileEdit(path, before, text.encode(errors="surrogateescape"), why)
 
 
@@ -96,10 +53,9 @@ def links(snapshot: Snapshot, all_places: Sequence[Place], target: Target) -> li
     return [
         place.path
         for place in all_places
-        if place.clean
-        and place.path == _in_etc(place.path)
+        if place.path == in_etc(place.path)
         and boot.is_link(snapshot, place.path)
-        and place.clean(place.text, target) != place.text
+        and place.cleaned(target) != place.text
     ]
 
 
@@ -149,7 +105,7 @@ def _losing(all_places: Sequence[Place], target: Target, kept: Sequence[PciFunct
     """The kept functions that a place binds now and no longer once it is cleaned."""
     lost = set()
     for place in all_places:
-        left = place.find(place.path, place.clean(place.text, target)) if place.clean else place.holders
+        left = place.left(target)
         lost |= {
             function.bdf
             for function in kept

@@ -9,7 +9,7 @@ from checks.snapshot import CouldNotLook, Snapshot
 from provision.guest import ours
 from provision.host import boot, users, view
 from provision.host.moves import Edits, Load, Reason, Regenerate, Switch
-from provision.host.release import configuration, refusals
+from provision.host.release import configuration, machines, refusals, remarks
 from provision.host.release.reasons import ROWS, Look
 from provision.host.release.state import Hands, hands, moves
 from provision.host.view import PciFunction
@@ -85,7 +85,7 @@ def _files(machine: Machine, snapshot: Snapshot, seen: Hands) -> list[Item]:
 def _loader(snapshot: Snapshot) -> Loader:
     """What writes the boot loader's configuration. It is always run with the initramfs, as undo.sh does: after a cut
     nobody knows which of the two was left behind, and proxmox-boot-tool copies the initramfs to its partitions."""
-    if snapshot.file(boot.PROXMOX_LOADERS) is not None:
+    if boot.has_boot_partitions(snapshot):
         return "proxmox-boot-tool"
     return "grub" if snapshot.has_tool("update-grub") else None
 
@@ -145,11 +145,10 @@ def _notes(snapshot: Snapshot, seen: Hands) -> list[str]:
         if function.is_gpu and function.driver == "nouveau":
             notes.append(f"GPU {function.bdf} is on nouveau, which is kept away from the next boot on")
     for place in seen.places:
-        new = place.clean(place.text, seen.target) if place.clean else place.text
-        if new != place.text:
-            left = {holder.text for holder in place.find(place.path, new)}
+        if place.cleaned(seen.target) != place.text:
+            left = {holder.text for holder in place.left(seen.target)}
             notes += [f"{holder} ({holder.what})" for holder in place.holders if holder.text not in left]
-    return notes
+    return notes + machines.notes(snapshot, seen) + remarks.remarks(snapshot, seen)
 
 
 def _item(machine: Machine, step: Step, kind: str, subject: str, text: str, move: object) -> Item:

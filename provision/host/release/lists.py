@@ -35,10 +35,12 @@ def _cleaned(line: str, target: Target) -> str:
         kept = without_ids(match[2], target)
         return f"{match[1]}ids={kept}" if kept else ""
 
-    return f"{MARK}{line}\n" + re.sub(r"(\s+)ids=(\S+)", one, line)
+    said, mark, comment = line.partition("#")
+    return f"{MARK}{line}\n" + re.sub(r"(\s+)ids=(\S+)", one, said) + mark + comment
 
 
 def _ids(line: str) -> list[str]:
+    line = line.split("#")[0]
     match = _LINE.fullmatch(line)
     if match is None or module(match[2]) not in BINDERS:
         return []

@@ -10,11 +10,27 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from provision.host.release.target import BINDERS, MARK, Holder, Target, module, nothing, takes, without_ids
+from provision.host.release.target import (
+    BINDERS,
+    EARLY_VFIO,
+    MARK,
+    Holder,
+    Target,
+    modalias_takes,
+    module,
+    nothing,
+    takes,
+    without_ids,
+)
 
 _NVIDIA = re.compile(r"nvidia(_(current|open|tesla|legacy|srv|\d+))*(_(drm|uvm|modeset|peermem))?")
 _ORDERED = ("nouveau", "nvidiafb")
-_NEVER = re.compile(r"(/\S*/)?(false|true)\b|:(\s|$)")
+_SHARED = ("snd_hda_intel", "xhci_pci", "xhci_hcd", "i2c_nvidia_gpu", "drm")
+"""Drivers of a GPU's companions, and what all graphics drivers need: devices of other makers have them too."""
+_NEVER = re.compile(
+    r"(/\S*/)?(false|true|echo)\b[^;&|]*$|:(\s|$)|exit\b[^;&|]*$|(/\S*/)?sh -c ['\"]?exit( \d+)?['\"]?$"
+)
+_LOADS = re.compile(r"\s*(?:/\S*/)?modprobe((?:\s+-\S+)*)\s+([\w-]+)((?:\s+\S+)*)\s*")
 
 
 def is_nvidia(name: str) -> bool:
@@ -25,7 +41,7 @@ def is_nvidia(name: str) -> bool:
 def logical_lines(text: str) -> Iterator[tuple[int, str, str]]:
     """Number of the first line, the raw text with its line ends, and the joined line."""
     raw, number = "", 1
-    for at, line in enumerate(text.splitlines(keepends=True) if "\r" not in text else _keep(text), 1):
+    for at, line in enumerate(_keep(text), 1):
         raw += line
         if line.endswith("\\\n"):
             continue
@@ -54,14 +70,45 @@ def find(path: str, text: str) -> tuple[Holder, ...]:
             found.append(Holder(path, number, line, f"loads vfio-pci before {words[1]}", nothing))
         elif command == "blacklist" and is_nvidia(name):
             found.append(Holder(path, number, line, f"keeps {words[1]} from being loaded by itself", nothing))
-        elif command == "install" and is_nvidia(name) and _NEVER.match(" ".join(words[2:])):
-            found.append(Holder(path, number, line, f"keeps {words[1]} from being loaded at all", nothing))
-        elif command == "install" and name in BINDERS and _binds(line):
-            instead = f"take out what concerns the GPUs from {path}:{number}, or the line"
-            found.append(
-                Holder(path, number, line, f"runs a command for {words[1]}", lambda _: True, instead)
-            )
+        elif command == "alias" and _loads_for(words):
+            found.append(Holder(path, number, line, f"loads {words[2]} for {words[1]}", nothing))
+        elif command == "install":
+            found += _install(path, number, line, name)
     return tuple(found)
+
+
+def _install(path: str, number: int, line: str, name: str) -> list[Holder]:
+    """A line that runs something else in place of loading a module."""
+    said = _runs(line)
+    instead = f"take out what concerns the GPUs from {path}:{number}, or the line"
+    if is_nvidia(name):
+        if _NEVER.match(said):
+            return [Holder(path, number, line, f"keeps {name} from being loaded at all", nothing)]
+        if _vfio_first(name, said):
+            return [Holder(path, number, line, f"loads vfio-pci before {name}", nothing)]
+        if re.search(r"vfio|pci-stub|driver_override", said):
+            return [Holder(path, number, line, f"runs a command for {name}", lambda _: True, instead)]
+    elif name in EARLY_VFIO and _binds(line):
+        return [Holder(path, number, line, f"runs a command for {name}", lambda _: True, instead)]
+    return []
+
+
+def _runs(line: str) -> str:
+    return " ".join(line.split()[2:])
+
+
+def _vfio_first(name: str, said: str) -> bool:
+    """Does it load modules of VFIO, and then the module itself, and nothing else? Then the line is not needed."""
+    parts = [_LOADS.fullmatch(part) for part in re.split(r"[;&|]+", said) if part.strip()]
+    if len(parts) < 2 or not all(parts):
+        return False
+    *first, last = [part for part in parts if part]
+    own = module(last[2]) == name and re.search(r"-i\b|--ignore-install|-[a-z]*i[a-z]*\b", last[1])
+    return bool(own) and all(module(part[2]) in EARLY_VFIO and "ids=" not in part[3] for part in first)
+
+
+def _loads_for(words: list[str]) -> bool:
+    return len(words) > 2 and words[1].startswith("pci:") and module(words[2]) in BINDERS
 
 
 def keeps_away(name: str, text: str) -> bool:
@@ -87,19 +134,28 @@ def _cleaned(raw: str, line: str, target: Target) -> str:
     if command == "options" and name in BINDERS:
         new = _without_ids(line, target)
         return raw if new == line else _commented(raw) + _line(new, raw, len(new.split()) > 2)
-    if command == "softdep" and _is_ordered(name) and _pre(words) and not target.keeping:
-        new = re.sub(r"\s+vfio[-_]pci(?=\s|$)", "", line)
+    if command == "softdep" and _is_ordered(name) and _pre(words) and not _stays(name, target):
+        new = re.sub(r"\s+(vfio[-_]pci|pci[-_]stub)(?=\s|$)", "", line)
         rest = [word for word in new.split()[2:] if word not in ("pre:", "post:")]
         return _commented(raw) + _line(new, raw, bool(rest))
     if command == "blacklist" and is_nvidia(name) and not target.keeping:
         return _commented(raw)
-    if command == "install" and is_nvidia(name) and _NEVER.match(" ".join(words[2:])):
-        return _commented(raw)
+    if command == "alias" and _loads_for(words) and not target.keeping:
+        return _commented(raw) if any(modalias_takes(words[1], one) for one in target.functions) else raw
+    if command == "install" and is_nvidia(name):
+        said = _runs(line)
+        if _NEVER.match(said) or (_vfio_first(name, said) and not target.keeping):
+            return _commented(raw)
     return raw
 
 
 def _is_ordered(name: str) -> bool:
-    return is_nvidia(name) or name in _ORDERED
+    return is_nvidia(name) or name in _ORDERED or name in _SHARED
+
+
+def _stays(name: str, target: Target) -> bool:
+    """Does an order of loading serve what stays with virtual machines?"""
+    return target.keeping or (target.others and name in _SHARED)
 
 
 def _pre(words: list[str]) -> bool:
@@ -108,7 +164,7 @@ def _pre(words: list[str]) -> bool:
     for word in words[2:]:
         if word in ("pre:", "post:"):
             pre = word == "pre:"
-        elif pre and module(word) == "vfio_pci":
+        elif pre and module(word) in BINDERS:
             return True
     return False
 

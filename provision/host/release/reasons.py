@@ -5,22 +5,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from checks.bdf import Bdf
 from provision.host import users
 from provision.host.boot import Module, Opener
-from provision.host.release import cmdline
+from provision.host.release import cmdline, log
 from provision.host.view import PciFunction
 
 
 @dataclass(frozen=True)
 class Look:
     """What the rows look at. ``driver`` and ``pinned``: version and flavour of the loaded module, of the inventory;
-    ``groups`` are the control groups of those who have its device files open, ``ours`` the containers that kpro made."""
+    ``groups`` are the control groups of those who have its device files open, ``ours`` the containers that kpro
+    made."""
 
     running_cmdline: str
     running_kernel: str
@@ -53,7 +52,13 @@ def _lost(look: Look, gpu: PciFunction) -> str | None:
 
 
 def _asleep(look: Look, gpu: PciFunction) -> str | None:
-    return "it stays in D3cold" if gpu.power_state == "D3cold" else None
+    if gpu.power_state == "D3cold":
+        return "it stays in D3cold"
+    if gpu.power_state in ("unknown", "error") and gpu.driver is not None:
+        # One without a driver says "unknown" too, and is well: its driver left it so (pci_device_remove).
+        return f"{gpu.driver} has it, and its power state is {gpu.power_state}"
+    said = log.lost_power(look.kernel_log, gpu.bdf)
+    return f"the kernel's log says: {said}" if said else None
 
 
 def _console(look: Look, gpu: PciFunction) -> str | None:
@@ -81,7 +86,10 @@ def _other_driver(look: Look, gpu: PciFunction) -> str | None:
 
 
 def _no_window(look: Look, gpu: PciFunction) -> str | None:
-    return "its memory window BAR1 has no address" if gpu.bar1 == 0 else None
+    if gpu.bar1 == 0:
+        return "its memory window BAR1 has no address"
+    said = log.no_window(look.kernel_log, gpu.bdf)
+    return f"the kernel's log says: {said}" if said and gpu.driver != "nvidia" else None
 
 
 BLACKWELL = ("29", "2b", "2c", "2d", "2e", "2f", "31", "32", "33", "34")
@@ -89,24 +97,28 @@ BLACKWELL = ("29", "2b", "2c", "2d", "2e", "2f", "31", "32", "33", "34")
 
 
 def _blackwell(look: Look, gpu: PciFunction) -> str | None:
-    if gpu.on_vfio and gpu.device[2:4] in BLACKWELL:
-        return f"it is a Blackwell GPU (10de:{gpu.device[2:]}) on {gpu.driver}"
-    return None
+    if gpu.device[2:4] not in BLACKWELL or gpu.driver == "nvidia":
+        return None
+    blackwell = f"it is a Blackwell GPU (10de:{gpu.device[2:]})"
+    if gpu.on_vfio:
+        return f"{blackwell} on {gpu.driver}"
+    used = log.was_used(look.kernel_log, gpu.bdf)
+    return f"{blackwell} that a virtual machine has had since the boot: {used}" if used else None
 
 
 def _xid(look: Look, gpu: PciFunction) -> str | None:
-    for line in look.kernel_log:
-        match = re.search(r"NVRM: Xid \(PCI:([0-9a-f:.]+)\): 154, .*Node Reboot", line)
-        if match and Bdf.parse(match[1]) == gpu.bdf:
-            return f"the kernel's log says: {match[0]}"
-    return None
+    said = log.wants_reboot(look.kernel_log, gpu.bdf)
+    return f"the kernel's log says: {said}" if said else None
 
 
 def _stuck(look: Look, gpu: PciFunction) -> str | None:
     for opener in look.openers:
         if opener.target.endswith("/unbind"):
             return f"{opener} still writes to {opener.target}"
-    return f"the kernel holds {gpu.bdf} locked" if gpu.locked else None
+    if gpu.locked:
+        return f"the kernel holds {gpu.bdf} locked"
+    said = log.being_removed(look.kernel_log, gpu.bdf)
+    return f"the kernel's log says: {said}" if said and not gpu.on_vfio else None
 
 
 def _blacklisted(look: Look, gpu: PciFunction) -> str | None:
@@ -134,8 +146,8 @@ ROWS = (
         "reboot",
         _asleep,
         "a GPU without power does not come back by a rebind",
-        "a reboot; where that does not help, power off",
-        "bryansteiner/gpu-passthrough-tutorial#39",
+        "a reboot; where that does not help, switch the machine off and take its power for a moment",
+        "bryansteiner/gpu-passthrough-tutorial#39 (one report); kernel, drivers/pci/pci.c",
     ),
     Row(
         "nouveau-console",
@@ -184,7 +196,7 @@ ROWS = (
         _stuck,
         "an unbind that blocks cannot be ended, and a second one would wait behind it",
         "end the virtual machine that has the GPU; else a reboot",
-        "kernel, drivers/vfio/vfio_main.c: 'task blocked until device is released'",
+        "kernel, drivers/vfio/vfio_main.c: 'task blocked until device is released'; kubevirt/kubevirt#8549",
         host=True,
     ),
     Row(

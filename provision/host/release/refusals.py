@@ -6,9 +6,11 @@ import re
 from collections.abc import Iterator
 
 from checks.snapshot import CouldNotLook, Snapshot
-from provision.host.release import configuration
+from provision.host import boot
+from provision.host.release import cmdline, configuration, machines
 from provision.host.release.reasons import ROWS, Look
 from provision.host.release.state import Hands
+from provision.host.release.target import nothing
 from provision.host.view import PciFunction
 from provision.plan import Refusal
 
@@ -24,7 +26,9 @@ def all_of(snapshot: Snapshot, seen: Hands, look: Look) -> Iterator[Refusal]:
                 yield Refusal(f"GPU {gpu.bdf}", text, row.why, row.next_step)
         yield from _in_use(seen, look, gpu)
         yield from _neighbours(seen, gpu)
+    yield from machines.refusals(snapshot, seen)
     yield from _left_to_the_operator(seen)
+    yield from _running_command_line(snapshot, seen)
     for path in configuration.links(snapshot, seen.places, seen.target):
         yield Refusal(
             path,
@@ -69,6 +73,21 @@ def _neighbours(seen: Hands, gpu: PciFunction) -> Iterator[Refusal]:
                 f"and bound to {other.driver}",
                 "a group cannot serve a virtual machine and the host at the same time",
                 f"take {other.bdf} from the virtual machine that has it, or name it in machine.gpus when it is a GPU",
+            )
+
+
+def _running_command_line(snapshot: Snapshot, seen: Hands) -> Iterator[Refusal]:
+    """Without /etc/kernel/cmdline, proxmox-boot-tool gives systemd-boot the command line that runs now."""
+    path = "/etc/kernel/cmdline"
+    if "uefi" not in boot.boot_partitions(snapshot) or snapshot.file(path) is not None:
+        return
+    for holder in cmdline.find("/proc/cmdline", snapshot.text("/proc/cmdline") or ""):
+        if holder.holds is nothing or any(holder.holds(function) for function in seen.ours):
+            yield Refusal(
+                "/proc/cmdline",
+                f"the kernel was started with {holder.text}, and there is no {path}",
+                "systemd-boot's entries are then made from the running command line: the next boot has it again",
+                f"write the command line without it into {path}, in one line, then run again",
             )
 
 

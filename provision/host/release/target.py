@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
 from provision.host.view import PciFunction
 
@@ -15,6 +17,9 @@ ANY = 0xFFFFFFFF
 
 BINDERS = ("vfio_pci", "pci_stub")
 """Modules that take the functions of the ids they are given, and do nothing else with them."""
+
+EARLY_VFIO = (*BINDERS, "vfio", "vfio_pci_core", "vfio_iommu_type1", "vfio_virqfd")
+"""What is loaded, or run in place of, to take functions before others do. By itself it takes none."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +86,15 @@ def takes(value: str) -> Callable[[PciFunction], bool]:
     """What an ``ids=`` list binds."""
     entries = value.strip('"').split(",")
     return lambda function: any(id_takes(entry, function) for entry in entries)
+
+
+def modalias_takes(pattern: str, function: PciFunction) -> bool:
+    """Can a pattern of modaliases, ``pci:v000010DEd00002230sv*sd*bc*sc*i*``, mean this function? What follows the
+    device is not looked at: it can only take less."""
+    head = re.split(r"sv", pattern, maxsplit=1)[0]
+    vendor, device = int(function.vendor, 16), int(function.device, 16)
+    alias = f"pci:v{vendor:08X}d{device:08X}"
+    return fnmatchcase(alias, head) or (head.endswith("*") and fnmatchcase(alias + "sv", head))
 
 
 def module(name: str) -> str:

@@ -1,6 +1,7 @@
 """udev rules that write a driver_override, or run something that does (udev(7)).
 
-A rule is one line, joined with the next by a backslash at its end; keys with ``==`` and ``!=`` match, the others
+A rule is one line, joined with the next by a backslash at its end; a line that begins with ``#`` is a comment, also
+between joined ones (systemd, udev-rules.c ``udev_rules_parse_file``). Keys with ``==`` and ``!=`` match, the others
 assign; patterns are globs with ``|`` between alternatives. A match key that is not known here is taken as met.
 """
 
@@ -11,10 +12,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from provision.host.release.target import MARK, Holder, Target
+from provision.host.release.target import MARK, Holder, Target, modalias_takes
 from provision.host.view import PciFunction
 
-_TOKEN = re.compile(r'([A-Z_]+)(?:\{([^}]*)\})?\s*(==|!=|\+=|-=|:=|=)\s*[ei]?"((?:[^"\\]|\\.)*)"')
+_BINDS = re.compile(r"vfio|pci-stub|driver_override|nodedev-detach|driverctl")
+_FILES = re.compile(r"driver_override|vfio|pci-stub|driver/unbind")
+_TOKEN = re.compile(r'([A-Z_]+)\s*(?:\{([^}]*)\})?\s*(==|!=|\+=|-=|:=|=)\s*[ei]?"((?:[^"\\]|\\.)*)"')
 
 
 @dataclass(frozen=True)
@@ -28,10 +31,9 @@ class Rule:
     @property
     def binds(self) -> bool:
         return any(
-            "vfio" in value or "pci-stub" in value or "driver_override" in value
+            _writes(attribute, value) if key in ("ATTR", "SYSCTL") else _BINDS.search(value)
             for key, attribute, operator, value in self.tokens
-            if operator not in ("==", "!=")
-            and (key in ("RUN", "PROGRAM", "IMPORT") or "driver_override" in attribute)
+            if operator not in ("==", "!=") and key in ("ATTR", "SYSCTL", "RUN", "PROGRAM", "IMPORT")
         )
 
     def takes(self, function: PciFunction) -> bool:
@@ -39,11 +41,20 @@ class Rule:
         return all(
             _matches(value, said) == (operator == "==")
             for key, attribute, operator, value in self.tokens
-            if operator in ("==", "!=") and (said := _of(function, key, attribute)) is not None
+            if operator in ("==", "!=") and (said := _of(function, key, attribute, value)) is not None
         )
 
 
-def _of(function: PciFunction, key: str, attribute: str) -> str | None:
+def _writes(attribute: str, value: str) -> bool:
+    """Does an assignment to an attribute take functions? ``driver_override``, or a driver's files, as in
+    ``ATTR{[drivers/vfio-pci]new_id}``. What names another driver, or clears the override, takes none."""
+    if "vfio" in value or "pci-stub" in value:
+        return _FILES.search(attribute) is not None
+    return "vfio" in attribute or "pci-stub" in attribute or ("driver_override" in attribute and "$" in value)
+
+
+def _of(function: PciFunction, key: str, attribute: str, pattern: str) -> str | None:
+    """What the function says to a key, None where that is not known."""
     bdf = str(function.bdf)
     if key in ("ATTR", "ATTRS"):
         return {"vendor": function.vendor, "device": function.device, "class": function.pci_class}.get(
@@ -51,6 +62,8 @@ def _of(function: PciFunction, key: str, attribute: str) -> str | None:
         )
     if key == "ENV":
         ids = f"{function.vendor[2:]}:{function.device[2:]}".upper()
+        if attribute == "MODALIAS":
+            return pattern if any(modalias_takes(one, function) for one in pattern.split("|")) else ""
         return {"PCI_SLOT_NAME": bdf, "PCI_ID": ids}.get(attribute)
     return {"KERNEL": bdf, "KERNELS": bdf, "SUBSYSTEM": "pci", "SUBSYSTEMS": "pci"}.get(key)
 
@@ -64,7 +77,11 @@ def rules(text: str) -> Iterator[Rule]:
     raw, number = "", 1
     for at, line in enumerate(re.findall(r"[^\n]*\n|[^\n]+", text), 1):
         raw += line
-        if line.endswith("\\\n") and not line.lstrip().startswith("#"):
+        comment = line.lstrip().startswith("#")
+        if re.search(r"\\\r?\n$", line) and not comment:
+            continue
+        # A comment does not end a rule that goes on after it.
+        if comment and raw != line:
             continue
         yield _rule(number, raw)
         raw, number = "", at + 1
@@ -74,7 +91,7 @@ def rules(text: str) -> Iterator[Rule]:
 
 def _rule(number: int, raw: str) -> Rule:
     lines = [line for line in raw.split("\n") if not line.lstrip().startswith("#")]
-    joined = "".join(line.removesuffix("\\") for line in lines)
+    joined = "".join(line.rstrip("\r").removesuffix("\\") for line in lines)
     return Rule(number, raw, tuple((m[1], m[2] or "", m[3], m[4]) for m in _TOKEN.finditer(joined)))
 
 
@@ -96,6 +113,9 @@ def _cleaned(rule: Rule, target: Target) -> str:
     if not rule.binds or not any(rule.takes(function) for function in target.functions):
         return rule.raw
     commented = "".join(MARK + line for line in re.findall(r"[^\n]*\n|[^\n]+", rule.raw))
+    # Another rule may jump to a label.
+    labels = "".join(f'LABEL="{value}"\n' for key, _, _, value in rule.tokens if key == "LABEL")
+    commented += ("\n" if labels and not commented.endswith("\n") else "") + labels
     ours = {str(function.bdf) for function in target.functions}
 
     def others(match: re.Match[str]) -> str:

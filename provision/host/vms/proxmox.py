@@ -31,22 +31,30 @@ def references(snapshot: Snapshot) -> tuple[VmReference, ...]:
     if not nodes.strip() and not any(map(_CONF.fullmatch, snapshot.paths("file"))):
         raise CouldNotLook(f"{PVE} is there and has no node in it: is pve-cluster.service running?")
     node = local_node(snapshot)
-    known = mappings(_text(snapshot, MAPPING))
-    kept = life.ha_states(_text(snapshot, life.RESOURCES))
-    found: list[tuple[int, VmReference]] = []
-    seen: set[tuple[str, str]] = set()
+    known = mappings(text_of(snapshot, MAPPING))
+    kept = life.ha_states(text_of(snapshot, life.RESOURCES))
+    found: list[VmReference] = []
+    for path, owner, vmid in _definitions(snapshot, node):
+        local = node is None or owner == node
+        found += _of(snapshot, path, owner, vmid, local, known, kept)
+    return tuple(sorted(found, key=lambda one: (not one.local, int(one.vmid))))
+
+
+def local_definitions(snapshot: Snapshot) -> list[tuple[str, str, str]]:
+    """Path, node and vmid of the virtual machines of this node; of all where it cannot be told."""
+    node = local_node(snapshot) if ("vms", PVE) in snapshot.sections else None
+    return [found for found in _definitions(snapshot, node) if node is None or found[1] == node]
+
+
+def _definitions(snapshot: Snapshot, node: str | None) -> list[tuple[str, str, str]]:
+    """Each once: /etc/pve/qemu-server is this node's own folder."""
+    found: dict[tuple[str, str], tuple[str, str, str]] = {}
     for path in sorted(snapshot.paths("file")):
         match = _CONF.fullmatch(path)
-        if match is None:
-            continue
-        owner = match["node"] or node or ""
-        if (owner, match["vmid"]) in seen:
-            continue
-        seen.add((owner, match["vmid"]))
-        local = node is None or owner == node
-        for reference in _of(snapshot, path, owner, match["vmid"], local, known, kept):
-            found.append((int(match["vmid"]), reference))
-    return tuple(reference for _, reference in sorted(found, key=lambda pair: (not pair[1].local, pair[0])))
+        if match is not None:
+            owner = match["node"] or node or ""
+            found.setdefault((owner, match["vmid"]), (path, owner, match["vmid"]))
+    return list(found.values())
 
 
 def local_node(snapshot: Snapshot) -> str | None:
@@ -57,13 +65,13 @@ def local_node(snapshot: Snapshot) -> str | None:
     if link is not None and link.strip():
         return link.decode(errors="surrogateescape").strip().rsplit("/", 1)[-1]
     for path in ("/proc/sys/kernel/hostname", "/etc/hostname"):
-        name = _text(snapshot, path).strip().split(".")[0]
+        name = text_of(snapshot, path).strip().split(".")[0]
         if name and (name in names or not names):
             return name
     return names[0] if len(names) == 1 else None
 
 
-def _text(snapshot: Snapshot, path: str) -> str:
+def text_of(snapshot: Snapshot, path: str) -> str:
     """A file that may be absent. Raises CouldNotLook when it is there and cannot be read."""
     if ("file", path) not in snapshot.sections:
         return ""
@@ -79,7 +87,7 @@ def _of(
     known: Mapping[str, tuple[Mapped, ...]],
     kept: Mapping[str, str],
 ) -> Iterator[VmReference]:
-    found = grammar.settings(_text(snapshot, path))
+    found = grammar.settings(text_of(snapshot, path))
 
     def said(key: str, section: str = CURRENT) -> str | None:
         setting = found.get((section, key))

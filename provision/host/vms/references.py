@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from checks.snapshot import Snapshot
+from provision.host.binding import BINDING
 from provision.host.vms import libvirt, proxmox
 from provision.host.vms.model import VmReference
 
-REQUESTS = ["vms:"]
+REQUESTS = [f"vms:{BINDING}"]
 """What the snapshot has to look at. In a recorded tree ``qm status 101`` is ``.kpro/cmd/qm-status-101.out``, the time
 of the recording ``.kpro/cmd/date.out`` (seconds since 1970); a process lives while ``/proc/PID/cmdline`` is there."""
 

@@ -10,7 +10,7 @@ import pytest
 
 from checks.bdf import Bdf
 from provision.host.moves import Edits, Switch
-from provision.host.release import cmdline, foreign, lists, modprobe, udev
+from provision.host.release import cmdline, driverctl, lists, modprobe, udev
 from provision.host.release.decide import metal_plan
 from provision.host.release.reasons import ROWS, Look
 from provision.host.release.target import Holder, Target
@@ -67,7 +67,7 @@ def test_of_udev_rows_only_those_of_the_released_address_go(host_files: Path) ->
 
 def test_a_driverctl_file_is_a_holder_of_its_address(host_files: Path) -> None:
     path = host_files / "driverctl/pci-0000:42:00.0"
-    (holder,) = foreign.driverctl(f"/etc/driverctl.d/{path.name}", path.read_text())
+    (holder,) = driverctl.find(f"/etc/driverctl.d/{path.name}", path.read_text())
     assert (holder.holds(GPU), holder.holds(AUDIO)) == (True, False)
 
 

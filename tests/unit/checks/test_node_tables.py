@@ -104,6 +104,14 @@ SAMPLES = {
     "nvls": "transport/nvls.cc:244 NCCL WARN Cuda failure 1 'invalid argument'",
     "memory-not-supported": "pynvml.NVMLError_NotSupported: Not Supported (nvmlDeviceGetMemoryInfo)",
     "pynvml-version": "AttributeError: module 'pynvml' has no attribute '__version__'",
+    "installer-in-container": "ERROR: An NVIDIA kernel module 'nvidia-uvm' appears to already be loaded in your kernel.",
+    "container-node-missing": "Could not get mode or device ID of /dev/nvidia-uvm",
+    "fabric-manager-without-switch": "failed with error:WARNING Nothing to do [NV_WARN_NOTHING_TO_DO]",
+    "uvm-missing": "CUDA Error 999: CUDA_ERROR_UNKNOWN",
+    "driver-mismatch-cuda": "CUDA Error 803: system has unsupported display driver / cuda driver combination",
+    "adapter-init": "NVRM: GPU 0000:01:00.0: RmInitAdapter failed! (0x22:0xffff:667)",
+    "vbios": "NVRM: kgspExtractVbiosFromRom_TU102: did not find valid ROM signature",
+    "no-device-handle": "Unable to determine the device handle for gpu 0000:C1:00.0: Unknown Error",
     "uncorrectable-ecc": "CUDA error: uncorrectable ECC error encountered",
 }
 

@@ -203,9 +203,14 @@ def test_debians_packages_in_place_are_left_alone_and_a_missing_one_is_not_overl
     machine: Machine, host: Seen
 ) -> None:
     packages = "".join(f"ii |{name}|{VERSION}-1\n" for name in PACKAGES)
-    host.cmd("driver-modules", module(DKMS)).cmd("driver-packages", packages)
+    host.cmd("driver-modules", module(DKMS)).cmd("driver-packages", packages.replace("ii |", "hi |"))
     assert not plan(debian(machine), host).items
     assert not plan(debian(machine), host).refusals
+    host.cmd("driver-packages", packages)
+    (item,) = plan(debian(machine), host).items
+    assert (item.kind, set(item.payload.names)) == ("driver.hold", set(PACKAGES)), (
+        "an upgrade could swap them"
+    )
     host.cmd("driver-packages", packages.replace(f"ii |libcuda1|{VERSION}-1\n", ""))
     assert plan(debian(machine), host).items
     host.cmd("driver-packages", packages.replace("ii |libcuda1", "rc |libcuda1"))

@@ -64,7 +64,7 @@ def written(host: Seen, items: Iterable[Item]) -> Seen:
     (item,) = (item for item in items if item.kind == "release.files")
     assert isinstance(item.payload, Edits)
     for edit in item.payload.files:
-        host.put("file", edit.path, edit.data)
+        host.put("file", edit.path, None if edit.gone else edit.data)
     return host.put("file", boot.REGENERATE, "")
 
 

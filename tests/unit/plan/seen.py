@@ -12,6 +12,12 @@ from provision.stack.desired import MANIFEST
 
 A6000, AUDIO = "0x2230", "0x1aef"
 ARCHIVES = [f"nvidia-{version}-open-6.1.0-50-amd64.tar.zst" for version in ("535.261.03", "580.159.04")]
+NAMES = (
+    "/etc/libvirt/qemu/autostart/*",
+    "/run/libvirt/qemu/*.pid",
+    "/etc/systemd/system/*.wants/*",
+    "/etc/systemd/system/*.requires/*",
+)
 OPTIONAL = [request.split(":", 1)[1] for request in boot.REQUESTS if request.startswith("file:")]
 
 
@@ -96,9 +102,9 @@ class Seen:
         for path in driver_seen.RUN_MARKS:
             self.put("stat", path, None)
         self.put("vms", "/etc/pve", None)
-        for path in ("/etc/libvirt/qemu/autostart/*", "/run/libvirt/qemu/*.pid"):
+        for path in NAMES:
             self.put("names", path, "")
-        return self.cmd("openers", "\n").cmd("kernel-log", "\n").driver(None, kernel)
+        return self.cmd("openers", "\n").cmd("dmesg", "\n").driver(None, kernel)
 
     def driver(self, version: str | None, kernel: str = "6.1.0-50-amd64") -> Seen:
         """The prebuilt driver of this version is installed, or its archive lies ready on the host (None)."""

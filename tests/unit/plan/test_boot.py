@@ -108,5 +108,5 @@ def test_a_kernel_log_that_cannot_be_read_is_never_taken_for_quiet(host: Seen) -
     assert boot.kernel_log(host.snapshot) == ()
     with pytest.raises(CouldNotLook, match="Operation not permitted"):
         boot.kernel_log(
-            host.cmd("kernel-log", "dmesg: read kernel buffer failed: Operation not permitted\n").snapshot
+            host.cmd("dmesg", "dmesg: read kernel buffer failed: Operation not permitted\n").snapshot
         )

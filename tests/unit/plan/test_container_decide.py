@@ -7,7 +7,7 @@ import pytest
 from checks.testhost import CONTAINERS
 from provision.guest.decide import Container, container_plan
 from provision.plan import Plan, Step
-from provision.spec import Guest, Machine, Mount
+from provision.spec import Machine
 from tests.unit.plan.seen import Seen
 
 
@@ -121,55 +121,3 @@ def test_the_mark_of_a_test_host_goes_into_its_guests_and_no_other(machine: Mach
     assert "test-host" not in config_of(machine, host), "a mark copied to another virtual machine"
     host.put("file", "/sys/class/dmi/id/product_name", "kpro-test-host\n")
     assert "/etc/kpro/test-host etc/kpro/test-host none bind,ro" in config_of(machine, host)
-
-
-@pytest.fixture
-def proxmox(machine: Machine) -> Machine:
-    guest = Guest(
-        name="llm",
-        backend="pct",
-        id=105,
-        gpus=["42:00.0"],
-        mounts=[Mount(source="/tank/models", target="/srv/models")],
-    )
-    return machine.model_copy(update={"guests": (guest,)})
-
-
-CONF = """arch: amd64
-dev0: /dev/nvidia3,mode=0666
-dev1: /dev/nvidiactl,mode=0666
-dev2: path=/dev/nvidia-uvm,mode=0666
-dev3: /dev/nvidia-uvm-tools,mode=0666
-mp0: /tank/models,mp=/srv/models,ro=1
-"""
-
-
-def pct(host: Seen, status: str, conf: str | None, code: int = 0) -> Seen:
-    return host.cmd("pct-status-105", status, code).put("file", "/etc/pve/lxc/105.conf", conf)
-
-
-def test_a_proxmox_container_that_has_all_is_left_alone_or_started(proxmox: Machine, host: Seen) -> None:
-    assert plan(proxmox, pct(host, "status: running\n", CONF)) == Plan("box")
-    assert kinds(plan(proxmox, pct(host, "status: stopped\n", CONF))) == ["container.start"]
-
-
-def test_what_a_proxmox_container_lacks_is_named_with_the_command(proxmox: Machine, host: Seen) -> None:
-    lacking = CONF.replace("dev0: /dev/nvidia3,mode=0666\n", "").replace("mp0: ", "#mp0: /elsewhere\n#")
-    (refusal,) = plan(
-        proxmox, pct(host, "status: running\n", lacking.replace("/tank/models,", "/x,"))
-    ).refusals
-    assert "-dev0 /dev/nvidia3,mode=0666" in refusal.next_step
-    assert "-mp0 /tank/models,mp=/srv/models,ro=1" in refusal.next_step
-
-
-def test_lines_of_a_snapshot_do_not_count(proxmox: Machine, host: Seen) -> None:
-    (refusal,) = plan(proxmox, pct(host, "status: running\n", "arch: amd64\n[before]\n" + CONF)).refusals
-    assert "/dev/nvidia3" in refusal.seen
-
-
-def test_an_absent_proxmox_container_is_positively_known(proxmox: Machine, host: Seen) -> None:
-    text = "Configuration file 'nodes/kpro5/lxc/105.conf' does not exist\n"
-    (refusal,) = plan(proxmox, pct(host, text, None, 2)).refusals
-    assert refusal.next_step.startswith("pct create 105")
-    (refusal,) = plan(proxmox, pct(host, "unable to open database\n", None, 255)).refusals
-    assert "unknown state" in refusal.why

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from checks.bdf import Bdf
-from provision.host.release import cmdline, foreign, lists, modprobe, udev
+from provision.host.release import cmdline, driverctl, foreign, lists, modprobe, udev
 from provision.host.release.target import Target
 from provision.host.view import PciFunction
 
@@ -34,6 +34,12 @@ KEEPING = Target((GPU, AUDIO), keeping=True)
         ("softdep nvidia pre: vfio-pci", None),
         ("softdep nvidia_drm pre: vfio_pci i2c_core", "softdep nvidia_drm pre: i2c_core"),
         ("softdep nouveau pre: vfio-pci post: x", "softdep nouveau pre: post: x"),
+        ("softdep nvidiafb pre: vfio-pci", None),
+        ("softdep snd_hda_intel pre: vfio-pci", None),
+        ("softdep snd-hda-intel pre: vfio_pci", None),
+        ("softdep xhci_pci pre: vfio-pci", None),
+        ("softdep drm pre: vfio-pci", None),
+        ("softdep nvidia \\\n  pre: vfio-pci", None),
         ("blacklist nvidia", None),
         ("blacklist nvidia-drm", None),
         ("blacklist nvidia-current-open", None),
@@ -58,7 +64,7 @@ def test_modprobe_lines_that_hold_a_gpu_go_and_are_seen_as_holders(line: str, le
         "options nvidia NVreg_OpenRmEnableUnsupportedGpus=1",
         "#options vfio-pci ids=10de:2230",
         "# a comment that goes on \\\noptions vfio-pci ids=10de:2230",
-        "softdep snd_hda_intel pre: vfio-pci",
+        "softdep ahci pre: vfio-pci",
         "softdep nvidia post: vfio-pci",
         "blacklist nvidiafb",
         "blacklist nouveau",
@@ -266,13 +272,14 @@ def test_a_blacklist_on_the_command_line_stays_while_another_gpu_is_kept_unless_
     assert cmdline.clean("/etc/kernel/cmdline", "module_blacklist=nvidia\n", KEEPING) == "\n"
 
 
-def test_a_driverctl_override_is_left_to_driverctl() -> None:
-    (holder,) = foreign.driverctl("/etc/driverctl.d/pci-0000:42:00.0", "vfio-pci\n")
-    assert holder.holds(GPU)
-    assert not holder.holds(AUDIO)
-    assert "driverctl --nosave unset-override 0000:42:00.0" in (holder.instead or "")
-    assert foreign.driverctl("/etc/driverctl.d/pci-0000:42:00.0", "nvidia\n") == ()
-    assert foreign.driverctl("/etc/driverctl.d/README", "vfio-pci\n") == ()
+def test_a_file_of_driverctl_goes_when_it_binds_the_gpu_and_stays_for_another() -> None:
+    path = "/etc/driverctl.d/pci-0000:42:00.0"
+    (holder,) = driverctl.find(path, "vfio-pci\n")
+    assert (holder.holds(GPU), holder.holds(AUDIO), holder.instead) == (True, False, None)
+    assert driverctl.clean(path, "vfio-pci\n", A6000) is None
+    assert driverctl.clean(path.replace("42", "61"), "vfio-pci\n", A6000) == "vfio-pci\n"
+    assert driverctl.find(path, "nvidia\n") == ()
+    assert driverctl.find("/etc/driverctl.d/README", "vfio-pci\n") == ()
 
 
 def test_a_script_of_the_initramfs_concerns_the_addresses_it_names_or_all() -> None:

@@ -217,11 +217,24 @@ def test_a_link_is_refused_and_a_file_is_not(piled: Seen, one: Machine) -> None:
     assert "/etc/modprobe.d/vfio.conf: it holds a GPU and is a symbolic link" in refused(plan(piled, one))
 
 
-def test_what_kpro_does_not_edit_is_refused_with_the_command_that_does(piled: Seen, one: Machine) -> None:
-    piled.put("file", f"/etc/driverctl.d/pci-{FIRST}", "vfio-pci\n")
-    assert f"unset-override {FIRST}" in refused(plan(piled, one))
-    piled.put("file", f"/etc/driverctl.d/pci-{FIRST}", "nvidia\n")
+def test_what_kpro_does_not_edit_is_refused_with_what_to_do(piled: Seen, one: Machine) -> None:
+    script = "/etc/initramfs-tools/scripts/init-top/vfio"
+    text = "echo vfio-pci >/sys/bus/pci/devices/{}/driver_override\n"
+    piled.put("file", script, text.format(FIRST))
+    assert f"take the GPUs out of {script}" in refused(plan(piled, one))
+    piled.put("file", script, text.format(SECOND))
     assert plan(piled, one).refusals == ()
+
+
+def test_a_file_of_driverctl_is_removed_and_kept_for_the_undo(piled: Seen, one: Machine) -> None:
+    path = f"/etc/driverctl.d/pci-{FIRST}"
+    piled.put("file", path, "vfio-pci\n")
+    (edits,) = (item.payload for item in plan(piled, one).items if item.kind == "release.files")
+    (edit,) = (edit for edit in edits.files if edit.path == path)
+    assert (edit.gone, edit.data) == (True, b"")
+    piled.put("file", path, "nvidia\n")
+    (edits,) = (item.payload for item in plan(piled, one).items if item.kind == "release.files")
+    assert path not in [edit.path for edit in edits.files]
 
 
 def test_without_any_kernel_to_make_an_initramfs_for_nothing_is_touched(piled: Seen, one: Machine) -> None:

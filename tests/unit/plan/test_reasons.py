@@ -32,6 +32,15 @@ REBOOT = "0x2 (Node Reboot Required)"
 NOUVEAU = replace(GPU, driver="nouveau")
 BLACKWELL = replace(GPU, device="0x2bb1")
 
+REMOVING = "NVRM: Attempting to remove device 0000:42:00.0 with non-zero usage count!"
+REMOVED = "NVRM: Continuing with GPU removal for device 0000:42:00.0"
+AFTER = "NVRM: Xid (PCI:0000:42:00): 154, GPU recovery action changed from 0x2 (Node Reboot Required) to 0x0 (None)"
+
+
+def said(*lines: str) -> Look:
+    return replace(LOOK, kernel_log=tuple(f"[ 7001.000000] {line}" for line in lines))
+
+
 FIRES: list[tuple[str, Look, PciFunction]] = [
     ("config-ff", LOOK, replace(GPU, config="ffffffff")),
     ("d3cold", LOOK, replace(GPU, power_state="D3cold")),
@@ -40,10 +49,20 @@ FIRES: list[tuple[str, Look, PciFunction]] = [
     ("other-driver-in-use", replace(OLD, openers=(PERSISTENCED,)), GPU),
     ("other-driver-in-use", replace(OLD, modules={"nvidia": Module("nvidia", 3, ("nvidia_uvm",))}), GPU),
     ("other-driver-in-use", replace(LOOK, driver=(PIN[0], "proprietary"), openers=(PERSISTENCED,)), GPU),
+    ("d3cold", LOOK, replace(GPU, power_state="unknown")),
+    ("d3cold", said("vfio-pci 0000:42:00.0: not ready 65535ms after resume; giving up"), GPU),
+    (
+        "d3cold",
+        said("vfio-pci 0000:42:00.0: Unable to change power state from D3cold to D0, device lost"),
+        GPU,
+    ),
     ("bar1-zero", LOOK, replace(GPU, bar1=0)),
+    ("bar1-zero", said("NVRM: BAR1 is 0M @ 0x0 (PCI:0000:42:00.0)"), replace(GPU, driver=None)),
     ("blackwell-after-vm", LOOK, BLACKWELL),
-    ("xid-154", replace(LOOK, kernel_log=(XID.format("0000:42:00", 154, REBOOT),)), GPU),
+    ("blackwell-after-vm", said("vfio-pci 0000:42:00.0: reset done"), replace(BLACKWELL, driver=None)),
+    ("xid-154", said(XID.format("0000:42:00", 154, REBOOT)), GPU),
     ("unbind-stuck", replace(LOOK, openers=(WRITER,)), GPU),
+    ("unbind-stuck", said(REMOVING), replace(GPU, driver="nvidia")),
     ("unbind-stuck", LOOK, replace(GPU, locked=True)),
     ("module-blacklist", replace(LOOK, running_cmdline="quiet module_blacklist=radeon,nvidia"), GPU),
     ("kernel-without-modules", replace(LOOK, module_trees=("6.1.0-51-amd64",)), GPU),
@@ -57,10 +76,19 @@ QUIET: list[tuple[str, Look, PciFunction]] = [
     ("other-driver-in-use", replace(OLD, openers=(WRITER,)), GPU),
     ("other-driver-in-use", replace(LOOK, driver=PIN, openers=(PERSISTENCED,)), GPU),
     ("other-driver-in-use", replace(OLD, modules={"nvidia": Module("nvidia", 1, ("nvidia_uvm",))}), GPU),
+    ("d3cold", LOOK, replace(GPU, power_state="unknown", driver=None)),
+    ("d3cold", said("vfio-pci 0000:43:00.0: not ready 65535ms after resume; giving up"), GPU),
+    ("d3cold", said("vfio-pci 0000:42:00.0: not ready 1023ms after resume; waiting"), GPU),
+    ("bar1-zero", said("NVRM: BAR1 is 0M @ 0x0 (PCI:0000:43:00.0)"), GPU),
     ("bar1-zero", LOOK, GPU),
     ("bar1-zero", LOOK, replace(GPU, bar1=None)),
     ("blackwell-after-vm", LOOK, replace(BLACKWELL, driver=None)),
+    ("blackwell-after-vm", said("vfio-pci 0000:43:00.0: reset done"), replace(BLACKWELL, driver=None)),
+    ("blackwell-after-vm", said("vfio-pci 0000:42:00.0: reset done"), replace(BLACKWELL, driver="nvidia")),
     ("blackwell-after-vm", LOOK, GPU),
+    ("xid-154", said(XID.format("0000:42:00", 154, REBOOT), AFTER), GPU),
+    ("unbind-stuck", said(REMOVING, REMOVED), replace(GPU, driver=None)),
+    ("unbind-stuck", said(REMOVING.replace("42", "8a")), replace(GPU, driver="nvidia")),
     ("xid-154", replace(LOOK, kernel_log=(XID.format("0000:43:00", 154, REBOOT),)), GPU),
     ("xid-154", replace(LOOK, kernel_log=(XID.format("0000:42:00", 154, "0x0 (None)"),)), GPU),
     ("xid-154", replace(LOOK, kernel_log=(XID.format("0000:42:00", 79, REBOOT),)), GPU),

@@ -1,0 +1,100 @@
+"""The text of a container's configuration file with some lines replaced, removed or added, and how Proxmox itself would
+write it. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from provision.guest.proxmox.grammar import PENDING, Line, parse
+from provision.guest.proxmox.schema import field_of
+
+
+def with_raw(text: str, lines: Iterable[tuple[str, str]], dropped: Iterable[str] = ()) -> str:
+    """The file with raw lines in its current section, and without those that are dropped."""
+    return written(text, {}, (), lines, dropped)
+
+
+_COMMENT = re.compile(r"#(?:[\x20-\x24\x26-\x39\x3b-\x7e]|%(?:[01][0-9A-F]|25|3A|7F|[89A-F][0-9A-F]))*")
+"""A line of the description as Proxmox writes it: control characters, bytes above 7E, ``:`` and ``%`` are escaped."""
+
+
+def written(
+    text: str,
+    options: Mapping[str, str],
+    delete: Iterable[str],
+    lines: Iterable[tuple[str, str]],
+    dropped: Iterable[str],
+) -> str:
+    """The lines of the file with some replaced, removed, and new ones put before the first section: an option behind
+    the last one that sorts before it, raw lines at the end of the current configuration."""
+    conf = parse(text)
+    gone, without = set(delete), set(dropped)
+    current: list[Line] = list(conf.lines[: conf.boundary])
+    rows: list[tuple[str, str]] = []
+    placed: set[str] = set()
+    for line in current:
+        if (line.kind == "option" and line.key in gone) or (line.kind == "raw" and line.text in without):
+            continue
+        if line.kind == "option" and line.key in options and line.key not in placed:
+            placed.add(line.key)
+            rows.append((line.key, f"{line.key}: {options[line.key]}"))
+        else:
+            rows.append((line.key if line.kind == "option" else "", line.text))
+    for key in sorted(set(options) - placed):
+        rows.insert(_behind(rows, key), (key, f"{key}: {options[key]}"))
+    new = [("", f"{key}: {value}") for key, value in lines]
+    end = len(rows)
+    while new and end and not rows[end - 1][1].strip():
+        end -= 1
+    rows[end:end] = new
+    texts = [row for _, row in rows] + [line.text for line in conf.lines[conf.boundary :]]
+    last = "\n" if text.endswith("\n") or not text or conf.boundary == len(conf.lines) else ""
+    if texts == [line.text for line in conf.lines]:
+        return text
+    return "\n".join(texts) + (last if texts else "")
+
+
+def _behind(rows: list[tuple[str, str]], key: str) -> int:
+    """Where a new option goes: behind the last one that sorts before it; else before the first option or raw line."""
+    before = [at for at, (other, _) in enumerate(rows) if other and other < key]
+    if before:
+        return before[-1] + 1
+    first = [at for at, (_, row) in enumerate(rows) if row.strip() and not row.startswith("#")]
+    return first[0] if first else len(rows)
+
+
+def is_normal(text: str) -> bool:
+    """Does the file look as Proxmox writes it? Then ``pct set`` leaves all other lines as they are; else it would sort
+    them, move comments to the top and drop what it cannot read (PVE::LXC::Config::write_pct_config)."""
+    conf = parse(text)
+    rows: list[str] = []
+    names = list(dict.fromkeys(conf.sections))
+    ordered = [name for name in names if name == PENDING] + sorted(name for name in names if name != PENDING)
+    for name in ("", *ordered):
+        lines = [
+            line for line in conf.lines if line.section == name and line.kind not in ("section", "blank")
+        ]
+        rows += ["", f"[{name}]"] if name else []
+        comments = [line.text for line in lines if line.kind == "comment"]
+        if comments[-1:] == ["#"] or not all(_COMMENT.fullmatch(text) for text in comments):
+            return False
+        rows += comments
+        options = [line for line in lines if line.kind in ("option", "delete", "state")]
+        rows += [f"{line.key}: {_plain(line)}" for line in sorted(options, key=lambda line: line.key)]
+        rows += [f"{line.key}: {line.value}" for line in lines if line.kind == "raw"]
+        if any(line.problem or line.kind in ("description", "unread") for line in lines):
+            return False
+        if len({line.key for line in options}) != len(options):
+            return False
+    return text == "".join(f"{row}\n" for row in rows)
+
+
+def _plain(line: Line) -> str:
+    """A value as it comes out again: numbers without zeros before them, booleans as 0 and 1."""
+    field = field_of(line.key)
+    if field is not None and field.type == "integer":
+        return str(int(line.value)) if line.value.isdecimal() else line.value
+    if field is not None and field.type == "boolean":
+        return "1" if re.fullmatch("1|on|yes|true", line.value, re.I) else "0"
+    return line.value
