@@ -48,17 +48,26 @@ def inspect() -> None:
 
 
 def release() -> None:
-    """2. The boot configuration lets go of the GPUs, what is made from it is made anew, GPUs leave their drivers."""
+    """2. The boot configuration lets go of the GPUs, what is made from it is made anew, GPUs leave their drivers; those
+    that are assigned to virtual machines go to vfio-pci."""
+    _carry_out(Step.RELEASE, "assign.record", "which GPUs virtual machines have")
+    _carry_out(Step.RELEASE, "assign.unlist", "virtual machines forget the GPUs that leave them")
+    _carry_out(Step.RELEASE, "assign.wake", "containers that get their GPUs back start at boot")
+    _carry_out(Step.RELEASE, "assign.rest", "containers rest whose GPUs virtual machines have")
     _carry_out(Step.RELEASE, "release.files", "clean the boot configuration")
     _carry_out(Step.RELEASE, "release.regenerate", "initramfs and boot loader")
     _carry_out(Step.RELEASE, "release.online", "take the GPUs from vfio-pci")
+    _carry_out(Step.RELEASE, "assign.give", "hand GPUs over to vfio-pci")
+    _carry_out(Step.RELEASE, "assign.list", "virtual machines learn of the GPUs that they get")
 
 
 def driver() -> None:
     """3. The pinned driver is installed, loaded, and bound to each GPU."""
+    _carry_out(Step.DRIVER, "kernel.hold", "stay with the kernel that has a driver")
     _carry_out(Step.DRIVER, "driver.repository", "add its archive")
     _carry_out(Step.DRIVER, "driver.install", "install")
     _carry_out(Step.DRIVER, "driver.hold", "hold its packages")
+    _carry_out(Step.DRIVER, "kernel.release", "the boot loader chooses the kernel again")
     _carry_out(Step.DRIVER, "guests.stop", "stop the guests that use another one")
     _carry_out(Step.DRIVER, "driver.load", "load and bind")
 
@@ -116,6 +125,7 @@ def service() -> None:
     _carry_out(Step.SERVICE, "service.cutover", "put into service")
     if _wanted(Step.SERVICE):
         operations.prove(name="10 service: generates")
+        operations.exchange_over(name="10 service: what was stopped for another driver is back")
 
 
 __all__ = [

@@ -9,6 +9,7 @@ from types import ModuleType
 
 import click
 
+from provision.assign.command import assign
 from provision.init.command import init
 from provision.inspect.command import inspect
 
@@ -19,6 +20,7 @@ Examples:
   provision plan kpro5                     what would be done to the machines of inventories/kpro5.py
   provision apply kpro5                    shows the plan, asks, does it
   provision apply kpro5 --limit llm        only the guest llm
+  provision assign kpro5 61:00.0 vm        hand a GPU over to virtual machines; lxc takes it back
   provision rollback kpro5                 the machines as they were before kpro
   provision init root@kpro6                writes the inventory of a host that was set up by hand
   provision runs                           what was run from here, and how it ended
@@ -136,6 +138,9 @@ def runs(run: str | None, as_json: bool) -> None:
     from provision.run import history
 
     sys.exit(history.show(run, as_json))
+
+
+main.add_command(assign)
 
 
 @main.command()

@@ -15,10 +15,11 @@ from pyinfra.api.host import Host
 from pyinfra.api.operation import operation
 from pyinfra.api.state import State
 
+from provision.acts import guests as guest_acts
 from provision.acts import service as service_acts
 from provision.acts import stack as stack_acts
 from provision.plan import Step
-from provision.run import back, rebooting
+from provision.run import back, rebooting, resting
 from provision.run.carrying import Commands, carried, executing, guarded
 from provision.run.errors import ActFailed, Refused
 from provision.run.session import Session
@@ -180,10 +181,12 @@ def gate(restarted: bool = False) -> Commands:
 
 
 def _services(session: Session, host: Host, machine: Machine) -> tuple[DesiredService, ...]:
-    """The services of a guest; the metal itself has none."""
+    """The services of a guest; the metal itself has none, nor has a guest whose GPU virtual machines have."""
     if host.name == machine.host_name:
         return ()
     guest: Guest = host.data.guest
+    if resting.rests(session, machine, guest):
+        return ()
     return tuple(session.wanted(machine).services[guest.name])
 
 
@@ -193,7 +196,8 @@ def _gates(session: Session, host: Host, machine: Machine) -> list[tuple[str, tu
     if services or host.name == machine.host_name:
         return [(desired.name, desired.gate) for desired in services]
     guest: Guest = host.data.guest
-    return [(guest.name, gate_command(guest, None))] if guest.gpus and guest.managed else []
+    gated = guest.gpus and guest.managed and not resting.rests(session, machine, guest)
+    return [(guest.name, gate_command(guest, None))] if gated else []
 
 
 def _was_restarted(session: Session, host: Host, machine: Machine) -> bool:
@@ -266,6 +270,27 @@ def prove() -> Commands:
             )
             session.say(f"{host.name}: {desired.name} answered at {desired.url}: {answer.get('text', '')!r}")
         host.noop("every service generates")
+        yield from ()
+
+    yield from guarded(body)
+
+
+@operation()
+def exchange_over() -> Commands:
+    """Last of all: guests that were stopped for another driver serve again, so that nothing is to be taken back."""
+
+    def body(session: Session, host: Host, machine: Machine) -> Commands:
+        waits = session.exchanging(machine) or session.exchange.earlier(machine)
+        if not executing(session.state) or host.name != machine.host_name or not waits:
+            host.noop("no exchange of the driver is under way")
+            return
+        names = {machine.guest_host_name(guest) for guest in machine.guests}
+        failed = sorted(names & {failed.name for failed in session.state.failed_hosts})
+        if failed:
+            raise ActFailed(f"{', '.join(failed)} did not come back into service with the other driver")
+        session.exchange.over(machine)
+        guest_acts.over(host)
+        host.noop("every guest is back")
         yield from ()
 
     yield from guarded(body)

@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from checks.bdf import Bdf
 from checks.snapshot import Snapshot
 from provision.adopt import plan as adopted
+from provision.assign.decide import decide as decide_assigned
+from provision.assign.decide import requests as assign_requests
+from provision.assign.handover import Handover
 from provision.driver.archive import Prebuilt
 from provision.guest import userspace
 from provision.guest.decide import container_plan
 from provision.guest.proxmox import plan as proxmox
 from provision.host import driver, nodes, reboot, swap, users, view
 from provision.host.decide import host_plan, pending
+from provision.host.driver_checks import judge as driver_checks
 from provision.plan import Item, Plan, Refusal, Step, join
 from provision.spec import Guest, Machine
 from provision.stack import decide as stack
@@ -41,7 +46,7 @@ class Wanted:
     prebuilt: Sequence[Prebuilt] = ()
 
 
-def requests(machine: Machine) -> list[str]:
+def requests(machine: Machine, handover: Handover | None = None) -> list[str]:
     """What the snapshot of the metal has to look at, for all areas."""
     wanted = view.requests(machine)
     if machine.managed:
@@ -50,11 +55,13 @@ def requests(machine: Machine) -> list[str]:
             *reboot.requests(machine),
             *nodes.requests(machine),
             *users.REQUESTS,
+            *driver_checks.requests(machine),
+            *assign_requests(machine, handover),
         ]
     wanted += [
         *userspace.host_requests(machine),
-        *models.host_requests(machine),
         *proxmox.requests(machine),
+        *models.host_requests(machine),
     ]
     return list(dict.fromkeys(wanted))
 
@@ -66,22 +73,27 @@ def guest_requests(machine: Machine, guest: Guest, services: Sequence[DesiredSer
     return list(dict.fromkeys([*stack.requests(services), *userspace.guest_requests(machine, guest)]))
 
 
-def plan_machine(machine: Machine, wanted: Wanted, observed: Observed) -> Plan:
-    """The whole chain for one machine."""
-    metal_plan = host_plan(machine, observed.host, wanted.prebuilt)
+def plan_machine(
+    machine: Machine, wanted: Wanted, observed: Observed, handover: Handover | None = None
+) -> Plan:
+    """The whole chain for one machine. GPUs that virtual machines have, by the machine's own record or with
+    ``handover``, are none of its GPUs, and the guests that lack one rest."""
+    given = decide_assigned(machine, observed.host, handover)
+    machine, host = given.machine, given.snapshot
+    metal_plan = host_plan(machine, host, wanted.prebuilt, given.reasons)
     metal = pending(metal_plan)
-    parts = [metal_plan, userspace.host_userspace_plan(machine, observed.host)]
+    parts = [given.plan, metal_plan, given.last, userspace.host_userspace_plan(machine, host)]
     for guest in machine.guests:
-        if guest.name not in observed.guests:
+        if guest.name not in observed.guests or guest.name in given.resting:
             continue
         inside = observed.guests[guest.name]
         if not guest.managed:
-            parts.append(adopted.adopted_plan(machine, guest, observed.host, inside))
+            parts.append(adopted.adopted_plan(machine, guest, host, inside))
             continue
-        parts.append(container_plan(machine, guest, observed.host, metal))
-        parts.append(userspace.guest_userspace_plan(machine, guest, observed.host, inside))
+        parts.append(container_plan(machine, guest, host, moves_nodes(machine, guest, host, metal)))
+        parts.append(userspace.guest_userspace_plan(machine, guest, host, inside))
         services = wanted.services[guest.name]
-        parts.append(stack_plan(machine, guest, services, observed.host, inside, wanted.pyz, wanted.uv))
+        parts.append(stack_plan(machine, guest, services, host, inside, wanted.pyz, wanted.uv))
         if any(item.kind == swap.STOP and item.subject == guest.name for item in metal):
             parts.append(_again(machine, guest, services, parts[-1]))
     return join(machine.name, parts)
@@ -92,6 +104,21 @@ def _again(machine: Machine, guest: Guest, services: Sequence[DesiredService], s
     name = machine.guest_host_name(guest)
     items = [cutover(desired, name) for desired in services]
     return Plan(machine.name, tuple(item for item in items if item.id not in stack.ids))
+
+
+def moves_nodes(
+    machine: Machine, guest: Guest, snapshot: Snapshot, metal: Sequence[Item]
+) -> tuple[Item, ...]:
+    """The items of the metal after which the device nodes of this guest may be others. What is written for the next
+    boot moves none; and while the pinned driver stays loaded, neither does another GPU that comes to it or goes."""
+    found = tuple(item for item in metal if item.kind not in _NEXT_BOOT)
+    stays = {item.kind for item in found} <= _OTHERS and view.is_pinned(machine, snapshot)
+    minors = view.minors(snapshot)
+    return () if stays and all(Bdf.parse(bdf) in minors for bdf in guest.gpus) else found
+
+
+_NEXT_BOOT = frozenset({"release.files", "release.regenerate", "nodes.unit"})
+_OTHERS = frozenset({"release.online", "driver.load", "nodes.make"})
 
 
 def restrict(plan: Plan, phases: Sequence[str], hosts: Sequence[str]) -> Plan:

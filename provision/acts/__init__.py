@@ -8,12 +8,14 @@ from typing import Any
 from pyinfra.api.host import Host
 
 from provision.acts import (
+    assign,
     confirm,
     container,
     driver,
     driver_hold,
     driver_repository,
     guests,
+    kernel,
     load,
     nodes,
     reboot,
@@ -29,12 +31,20 @@ Act = Callable[[Host, Any, Voice], None]
 """Takes the host, the item's payload and a voice for progress; raises ActFailed."""
 
 ACTS: dict[str, Act] = {
+    "assign.record": assign.record,
+    "assign.rest": assign.rest,
+    "assign.give": assign.give,
+    "assign.list": assign.key,
+    "assign.unlist": assign.key,
+    "assign.wake": assign.wake,
     "release.files": release.edit_files,
     "release.regenerate": release.regenerate,
     "release.online": release.online,
     "driver.repository": driver_repository.add,
     "driver.install": driver.install,
     "driver.hold": driver_hold.hold,
+    "kernel.hold": kernel.hold,
+    "kernel.release": kernel.release,
     "guests.stop": guests.stop,
     "driver.load": load.load,
     "reboot": reboot.reboot,

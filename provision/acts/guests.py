@@ -11,11 +11,15 @@ from provision.acts.voice import Voice
 from provision.guest.userspace import LINKER
 from provision.host import keeping
 from provision.host.moves import Asleep
+from provision.host.swap import UNDER_WAY
 
 STOP_SECONDS = 150
 """A unit may take 120 to stop; a container that takes longer is ended."""
 
 _LED = "lxc-attach -n {id} -- sh -c 'cat {linker} 2>/dev/null || :' 9>&-"
+_NOTE = f"""
+grep -qsx {{run}} {UNDER_WAY} || {{{{ umask 077; echo {{run}} >>{UNDER_WAY} && sync {UNDER_WAY} /var/lib/kpro; }}}}
+"""
 _STOP = "lxc-stop -n {id} -t {seconds} 9>&-"
 
 
@@ -29,3 +33,8 @@ def stop(host: Host, wanted: Asleep, say: Voice) -> None:
     )
     stopping = _STOP.format(id=quoted, seconds=STOP_SECONDS)
     shell.run(host, stopping, f"stopping container {wanted.id}", timeout=2 * STOP_SECONDS)
+
+
+def over(host: Host) -> None:
+    """What was stopped serves again. Raises ActFailed."""
+    shell.run(host, f"rm -f {UNDER_WAY} && sync /var/lib/kpro", "noting that all guests are back")

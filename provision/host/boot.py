@@ -12,6 +12,9 @@ from provision.host.binding import BINDING
 REGENERATE = "/var/lib/kpro/regenerate"
 """Present while files of the boot configuration were written and what is made from them was not made anew."""
 
+ASSIGNED = "/var/lib/kpro/assigned.json"
+"""Which GPUs ``provision assign`` handed over to virtual machines (provision.host.assigned)."""
+
 PROXMOX_LOADERS = "/etc/kernel/proxmox-boot-uuids"
 """The boot partitions that proxmox-boot-tool keeps; without it the boot loader is plain GRUB."""
 

@@ -34,6 +34,9 @@ class Change:
     - ``unit``: the systemd unit ``id`` was ``before`` (``enabled active``, ``disabled inactive``, …).
     - ``packages``: ``names`` were installed, and had not been.
     - ``hold``: the packages ``names`` were put on hold, and had not been.
+    - ``running``: the container ``id`` of Proxmox was stopped.
+    - ``key``: the key ``path`` of the guest ``id`` was set to ``written`` with the program ``folder`` (qm, pct), and
+      was ``before``; an empty text is a key that is not there.
     """
 
     kind: str
@@ -139,7 +142,7 @@ def _line(changes: Sequence[Change], at: int) -> Line:
     return Line(
         shlex.quote(change.run),
         shlex.join(_words(changes, at)),
-        {"binding": 0, "module": 1, "guest": 3}.get(change.kind, 2),
+        {"binding": 0, "module": 1, "guest": 3, "running": 3}.get(change.kind, 2),
         shlex.join([change.id, change.folder]) if change.kind in ("container", "guest") else None,
     )
 
@@ -196,6 +199,18 @@ def _words(changes: Sequence[Change], at: int) -> list[str]:
             return ["packages", *change.names]
         case "hold":
             return ["unhold", *change.names]
+        case "running":
+            return ["running", change.id]
+        case "key":
+            return [
+                "key",
+                change.folder,
+                change.id,
+                change.path,
+                change.written,
+                change.before,
+                *(old.run for old in older),
+            ]
     raise ValueError(f"a change of kind {change.kind!r} is not known to this version")
 
 

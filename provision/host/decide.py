@@ -9,6 +9,7 @@ from checks.snapshot import CouldNotLook, Snapshot
 from provision.driver.archive import Prebuilt
 from provision.host import view
 from provision.host.driver import driver_plan
+from provision.host.driver_checks.judge import checks_plan
 from provision.host.moves import Reason
 from provision.host.nodes import nodes_plan
 from provision.host.reboot import reboot_plan
@@ -20,9 +21,12 @@ from provision.spec import Machine
 _CHECK = "correct the inventory, or look at the machine with: lspci -Dnn -d 10de:"
 
 
-def host_plan(machine: Machine, snapshot: Snapshot, held: Sequence[Prebuilt] = ()) -> Plan:
+def host_plan(
+    machine: Machine, snapshot: Snapshot, held: Sequence[Prebuilt] = (), more: Sequence[Reason] = ()
+) -> Plan:
     """Steps 1-5: refusals, notes and, on a managed machine, what changes the metal. A machine that is not managed is
-    only looked at: its GPUs must be ready. ``held`` are the drivers that the controller has prebuilt."""
+    only looked at: its GPUs must be ready. ``held`` are the drivers that the controller has prebuilt; ``more`` are
+    further reasons to boot."""
     refusals: list[Refusal] = []
     notes: list[str] = []
     for part in (_root, _tools, _gpus, _driver, _mounts):
@@ -34,7 +38,8 @@ def host_plan(machine: Machine, snapshot: Snapshot, held: Sequence[Prebuilt] = (
     if machine.managed:
         reasons: tuple[Reason, ...] = ()
         exchange = False
-        plans.append(driver_plan(machine, snapshot, held))
+        driver = driver_plan(machine, snapshot, held)
+        plans.append(driver)
         try:
             released, reasons = metal_plan(machine, snapshot)
             exchange = swapped(released.items) is not None
@@ -42,6 +47,8 @@ def host_plan(machine: Machine, snapshot: Snapshot, held: Sequence[Prebuilt] = (
         except CouldNotLook as error:
             if _unseen(machine, error) not in refusals:
                 plans.append(Plan(machine.name, (), (_unseen(machine, error),)))
+        reasons = (*reasons, *(reason for reason in more if reason not in reasons))
+        plans.append(checks_plan(machine, snapshot, driver, bool(reasons)))
         plans += [nodes_plan(machine, snapshot, anew=exchange), reboot_plan(machine, snapshot, reasons)]
     return join(machine.name, plans)
 

@@ -234,7 +234,7 @@ def makelog_verdict(text: str) -> MakeLog:
     place = re.search(r"/var/lib/dkms/([^/\s']+)/([^/\s']+)/build", text)
     header = re.search(r"DKMS make\.log for ([^\s/]+?)-(\d\S*) for kernel (\S+)", text)
     kernel = re.search(r"/(?:usr/src/(?:linux-headers-|kernels/)|lib/modules/)([0-9][^/\s':]*)", text)
-    name, version = (header[1], header[2]) if header else (place[1], place[2]) if place else (None, None)
+    name, version = (place[1], place[2]) if place else (header[1], header[2]) if header else (None, None)
     on = header[3] if header else kernel[1] if kernel else None
     known = BuildFailure(name, version, on, None).known
     for cause, pattern, next_step in _CAUSES:

@@ -10,7 +10,7 @@ from provision.data import driver_packages, driver_routes, drivers
 from provision.data.driver_routes import APT_ROUTES
 from provision.data.kernels import known_failure, verdict
 from provision.driver.archive import Prebuilt
-from provision.host import apt_asked, driver_hold, driver_repository, driver_seen, view
+from provision.host import apt_asked, driver_hold, driver_repository, driver_seen, kernels, view
 from provision.host.driver_foreign import foreign
 from provision.host.driver_seen import ModuleFile, os_release
 from provision.host.flavour import flavour_refusals
@@ -60,7 +60,7 @@ def requests(machine: Machine) -> list[str]:
     """What the snapshot has to look at for this machine's driver."""
     if machine.driver is None or not machine.managed:
         return []
-    wanted = driver_seen.requests()
+    wanted = [*driver_seen.requests(), *kernels.REQUESTS]
     if machine.driver.route in APT_ROUTES:
         wanted += ["file:/etc/os-release", *apt_asked.requests(machine.driver)]
     return wanted
@@ -74,6 +74,8 @@ def driver_plan(machine: Machine, snapshot: Snapshot, held: Sequence[Prebuilt] =
         return Plan(machine.name)
     refusals: list[Refusal] = []
     missing: tuple[str, ...] = ()
+    holding: list[Refusal] = []
+    boots: tuple[Item, ...] = ()
     case: _Case | None = None
     try:
         wrong = drivers.wrong(driver.version)
@@ -88,7 +90,7 @@ def driver_plan(machine: Machine, snapshot: Snapshot, held: Sequence[Prebuilt] =
             driver,
             snapshot,
             held,
-            driver_seen.kernels(snapshot),
+            kernels.to_be_ready(snapshot),
             driver_seen.modules(snapshot),
             driver_seen.packages(snapshot),
         )
@@ -104,9 +106,10 @@ def driver_plan(machine: Machine, snapshot: Snapshot, held: Sequence[Prebuilt] =
                 )
             )
         elif missing and not refusals:
-            refusals += foreign(driver.route, snapshot, case.modules, case.packages) + _ROUTES[driver.route](
-                case, missing
-            )
+            refusals, holding = _judged(case, missing)
+            missing = tuple(kernel for kernel in missing if not holding or kernel == case.kernels[0])
+        if not refusals:
+            boots = _boots(case, holding)
     except CouldNotLook as error:
         refusals.append(
             Refusal(
@@ -118,13 +121,20 @@ def driver_plan(machine: Machine, snapshot: Snapshot, held: Sequence[Prebuilt] =
         )
     if case is None or refusals:
         return Plan(machine.name, (), tuple(refusals))
+    notes = [
+        f"kernel {case.kernels[-1]} is not booted yet, {wrong.seen}. Next: {wrong.next_step}"
+        for wrong in holding
+    ]
     if not missing:
-        loose = driver_hold.loose(driver, case.system, snapshot) if driver.route in APT_ROUTES else ()
-        if loose:
-            return Plan(machine.name, (driver_hold.item(machine, loose),))
-        note = f"driver {case.pin} is in place for {', '.join(case.kernels)} (route {driver.route})"
-        return Plan(machine.name, notes=(note,))
-    return Plan(machine.name, (*_before(case), _item(case, missing)))
+        ready = ", ".join(case.kernels[:1] if holding else case.kernels)
+        notes.append(f"driver {case.pin} is in place for {ready} (route {driver.route})")
+    items = (*_before(case), _item(case, missing)) if missing else _loose(case)
+    return Plan(machine.name, tuple(sorted((*items, *boots), key=_order)), (), tuple(notes))
+
+
+def _order(item: Item) -> int:
+    kinds = ("kernel.hold", "driver.repository", "driver.install", "driver.hold", "kernel.release")
+    return kinds.index(item.kind)
 
 
 def _before(case: _Case) -> tuple[Item, ...]:
@@ -132,6 +142,50 @@ def _before(case: _Case) -> tuple[Item, ...]:
     if case.driver.route != "nvidia" or not apt_asked.repository_is_unknown(case.snapshot):
         return ()
     return (driver_repository.item(case.machine, case.driver, case.snapshot),)
+
+
+def _loose(case: _Case) -> tuple[Item, ...]:
+    """Packages of a driver in place that an upgrade would take along."""
+    if case.driver.route not in APT_ROUTES:
+        return ()
+    loose = driver_hold.loose(case.driver, case.system, case.snapshot)
+    return (driver_hold.item(case.machine, loose),) if loose else ()
+
+
+def _judged(case: _Case, missing: tuple[str, ...]) -> tuple[list[Refusal], list[Refusal]]:
+    """What speaks against installing it, and what speaks only against a kernel that does not run yet: that one is not
+    booted into until it has a driver."""
+    running = tuple(kernel for kernel in missing if kernel == case.kernels[0])
+    wrong = _against(case, missing)
+    if not wrong or running == missing:
+        return wrong, []
+    now = _against(case, running) if running else []
+    later = [refusal for refusal in wrong if refusal not in now]
+    cannot = kernels.against_holding(case.snapshot)
+    if now or not later or cannot is None:
+        return now, later
+    arriving = ", ".join(kernel for kernel in missing if kernel not in running)
+    why = Refusal(
+        f"machine {case.machine.name}",
+        f"kernel {arriving} boots next, and {cannot}",
+        "it would boot without a driver",
+        "give it a driver as said, remove that kernel, or choose which one boots yourself",
+    )
+    return [*wrong, why], []
+
+
+def _against(case: _Case, wanted: tuple[str, ...]) -> list[Refusal]:
+    route = case.driver.route
+    return foreign(route, case.snapshot, case.modules, case.packages) + _ROUTES[route](case, wanted)
+
+
+def _boots(case: _Case, holding: Sequence[Refusal]) -> tuple[Item, ...]:
+    """What the boot loader has to be told. Raises CouldNotLook."""
+    if holding:
+        item = kernels.hold(case.machine, case.snapshot, ", ".join(case.kernels[1:]))
+    else:
+        item = kernels.release(case.machine, case.snapshot)
+    return (item,) if item else ()
 
 
 def _item(case: _Case, missing: tuple[str, ...]) -> Item:

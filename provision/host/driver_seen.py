@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from checks.snapshot import CouldNotLook, Snapshot
 from provision.driver.archive import Prebuilt, flavour_of
 from provision.driver.places import RECEIPTS
-from provision.host import boot
 
 PREBUILT = "/var/lib/kpro/prebuilt"
 RUN_MARKS = ("/usr/bin/nvidia-uninstall", "/usr/bin/nvidia-installer")
@@ -127,14 +126,6 @@ def archives(snapshot: Snapshot) -> tuple[Prebuilt, ...]:
     """The prebuilt drivers that lie on the host itself, by their names."""
     names = (snapshot.data("dir", PREBUILT) or b"").decode(errors="replace").splitlines()
     return tuple(found for found in map(Prebuilt.parse, names) if found)
-
-
-def kernels(snapshot: Snapshot) -> tuple[str, ...]:
-    """The running kernel, then the one that will boot where that is another; where that cannot be told, every installed
-    one."""
-    running = boot.running_kernel(snapshot)
-    following = boot.next_kernel(snapshot)
-    return tuple(dict.fromkeys([running, *([following] if following else boot.kernels(snapshot))]))
 
 
 def must_be_signed(snapshot: Snapshot) -> bool:

@@ -36,6 +36,7 @@ __all__ = [
     "before_unit",
     "changes_on",
     "dump",
+    "note",
     "parse",
     "undo_script",
     "with_change",
@@ -85,7 +86,7 @@ def _name(run: str, what: str) -> str:
 
 def before_container(host: Host, run: str, id: str, folder: str) -> None:
     """Notes that a container is about to be made. Raises ActFailed."""
-    _note(host, [Change("container", run, id=id, folder=folder)])
+    note(host, [Change("container", run, id=id, folder=folder)])
 
 
 def before_conf(host: Host, run: str, id: str, path: str, digests: Sequence[str]) -> None:
@@ -94,7 +95,7 @@ def before_conf(host: Host, run: str, id: str, path: str, digests: Sequence[str]
     script = _KEEP_FILE.format(state=STATE)
     script += f"keep {shlex.quote(path)} {_name(run, path)}\n"
     _run(host, script, f"{path} could not be kept before the change")
-    _note(host, [Change("conf", run, path, original=_name(run, path), id=id, names=tuple(digests))])
+    note(host, [Change("conf", run, path, original=_name(run, path), id=id, names=tuple(digests))])
 
 
 def before_file(host: Host, run: str, path: str, data: bytes, *, boot: bool = False) -> None:
@@ -118,7 +119,7 @@ def before_files(host: Host, run: str, files: Mapping[str, bytes | None], *, boo
                 "file", run, path, change.written, _name(run, path), mode=mode, owner=owner, boot=boot
             )
         changes.append(change)
-    _note(host, changes)
+    note(host, changes)
 
 
 def before_tree(host: Host, run: str, what: str, files: Mapping[str, str], then: Sequence[str] = ()) -> None:
@@ -132,7 +133,7 @@ def before_tree(host: Host, run: str, what: str, files: Mapping[str, str], then:
     listed = "".join(f"{digest}\t{path}\n" for path, digest in files.items())
     script = _KEEP_TREE.format(state=STATE, name=name)
     _run(host, script, f"the files of {what} could not be kept before the change", listed.encode())
-    _note(host, [Change("tree", run, id=what, original=name, then=tuple(then))])
+    note(host, [Change("tree", run, id=what, original=name, then=tuple(then))])
 
 
 def before_binding(host: Host, run: str, bdfs: Iterable[Bdf], *, besides: str | None = None) -> None:
@@ -146,7 +147,7 @@ def before_binding(host: Host, run: str, bdfs: Iterable[Bdf], *, besides: str | 
         if before != besides:
             changes.append(Change("binding", run, id=bdf, before=before, override=override))
     if changes:
-        _note(host, changes)
+        note(host, changes)
 
 
 def before_module(host: Host, run: str, wanted: tuple[str, str]) -> None:
@@ -154,13 +155,13 @@ def before_module(host: Host, run: str, wanted: tuple[str, str]) -> None:
     script = render("pci.sh") + render("nvidia.sh", daemons=(), modules=()) + "\ndriver_now"
     before = _run(host, script, "the loaded driver could not be read").strip()
     if before != " ".join(wanted):
-        _note(host, [Change("module", run, id="nvidia", before=before)])
+        note(host, [Change("module", run, id="nvidia", before=before)])
 
 
 def before_sleep(host: Host, run: str, id: str, folder: str, led: str, units: Sequence[str]) -> None:
     """Notes that a running container is about to be stopped; ``led`` is the content of its linker configuration, with
     the ``units`` that serve in it. Raises ActFailed."""
-    _note(host, [Change("guest", run, id=id, folder=folder, before=led, names=tuple(units))])
+    note(host, [Change("guest", run, id=id, folder=folder, before=led, names=tuple(units))])
 
 
 def before_unit(host: Host, run: str, unit: str) -> None:
@@ -172,7 +173,7 @@ def before_unit(host: Host, run: str, unit: str) -> None:
     words = _run(host, f'{script}echo "${{e:-absent}} ${{a:-inactive}}"', f"{unit} could not be looked at")
     enabled, active = words.split()[0], words.split()[-1]
     before = f"{'enabled' if enabled == 'enabled' else 'disabled'} {'active' if active == 'active' else 'inactive'}"
-    _note(host, [Change("unit", run, id=unit, before=before)])
+    note(host, [Change("unit", run, id=unit, before=before)])
 
 
 def before_packages(host: Host, run: str, names: Sequence[str]) -> None:
@@ -185,7 +186,7 @@ def before_packages(host: Host, run: str, names: Sequence[str]) -> None:
     script += '[ "$s" = installed ] || printf "%s\\n" "$p"; done'
     absent = _run(host, script, "installed packages could not be listed").split()
     if absent:
-        _note(host, [Change("packages", run, id="packages", names=tuple(absent))])
+        note(host, [Change("packages", run, id="packages", names=tuple(absent))])
 
 
 def before_hold(host: Host, run: str, names: Sequence[str]) -> None:
@@ -194,7 +195,7 @@ def before_hold(host: Host, run: str, names: Sequence[str]) -> None:
     held = _run(host, script, "the packages on hold could not be listed").split()
     loose = tuple(name for name in names if name not in held)
     if loose:
-        _note(host, [Change("hold", run, id="packages", names=loose)])
+        note(host, [Change("hold", run, id="packages", names=loose)])
 
 
 def changes_on(host: Host) -> tuple[Change, ...]:
@@ -214,7 +215,8 @@ def write_undo(host: Host, changes: Sequence[Change]) -> None:
     _put(host, "undo.sh", undo_script(changes), "700")
 
 
-def _note(host: Host, new: Sequence[Change]) -> None:
+def note(host: Host, new: Sequence[Change]) -> None:
+    """Lists changes that are about to be made, in ``undo.sh`` and in the manifest. Raises ActFailed."""
     changes = with_changes(changes_on(host), new)
     # The script first: an undo.sh that knows of a change that was not made finds it undone already.
     write_undo(host, changes)

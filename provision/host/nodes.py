@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from checks.bdf import Bdf
 from checks.snapshot import CouldNotLook, Snapshot
-from provision.host import view
+from provision.host import assigned, view
 from provision.host.moves import Edits, FileEdit
 from provision.host.release.state import hands
 from provision.plan import Item, Plan, Refusal, Step
@@ -33,9 +33,11 @@ def requests(machine: Machine) -> list[str]:
 def nodes_plan(machine: Machine, snapshot: Snapshot, *, anew: bool = False) -> Plan:
     """The boot unit as it must be, enabled; every node of the machine's GPUs a device with the right numbers. ``anew``:
     another driver comes before, which may count otherwise."""
-    if not machine.managed or not machine.gpus:
+    if not machine.managed:
         return Plan(machine.name)
     try:
+        if not machine.gpus and not assigned.read(snapshot):
+            return Plan(machine.name)
         items = [item for item in (_unit(machine, snapshot), _make(machine, snapshot, anew)) if item]
         return Plan(machine.name, tuple(items), tuple(_files_in_the_way(machine, snapshot)))
     except CouldNotLook as error:
@@ -84,6 +86,8 @@ def _unit(machine: Machine, snapshot: Snapshot) -> Item | None:
 
 def _make(machine: Machine, snapshot: Snapshot, anew: bool) -> Item | None:
     """Planned too when the nodes cannot be looked at: making them again harms nothing."""
+    if not machine.gpus:
+        return None
     try:
         if not anew and _all_there(machine, snapshot):
             return None

@@ -16,6 +16,16 @@ from provision.plan import Item, Plan, Refusal, Step
 from provision.spec import Guest, Machine
 
 STOP = "guests.stop"
+UNDER_WAY = "/var/lib/kpro/exchange"
+"""The runs that stopped guests for another driver, one a line, until what serves in them was seen generating again."""
+
+REQUESTS = [f"file:{UNDER_WAY}"]
+
+
+def unfinished(snapshot: Snapshot) -> tuple[str, ...]:
+    """The runs that began an exchange and were cut, newest first."""
+    text = (snapshot.text(UNDER_WAY) or "") if ("file", UNDER_WAY) in snapshot.sections else ""
+    return tuple(dict.fromkeys(reversed(text.split())))
 
 
 def swapped(items: Sequence[Item]) -> tuple[str, str] | None:

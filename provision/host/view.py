@@ -190,6 +190,15 @@ def driver(snapshot: Snapshot) -> tuple[str, str] | None:
     return version[1], "open" if "Open Kernel Module" in line else "proprietary"
 
 
+def is_pinned(machine: Machine, snapshot: Snapshot) -> bool:
+    """Is the driver that the inventory pins the one that is loaded?"""
+    pin = machine.driver
+    try:
+        return pin is not None and driver(snapshot) == (pin.version, pin.flavour)
+    except CouldNotLook:
+        return False
+
+
 def minors(snapshot: Snapshot) -> dict[Bdf, int]:
     """Which /dev/nvidiaN each GPU has now. The numbers follow the order of probing, not the bus: read, not assumed."""
     found = {}

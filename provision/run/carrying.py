@@ -16,7 +16,7 @@ from pyinfra.api.state import State, StateStage
 from provision import acts
 from provision.acts.voice import Voice
 from provision.plan import Item, Step
-from provision.run.back import take_back
+from provision.run.back import see_services, take_back
 from provision.run.errors import ActFailed, RebootPending, RunError
 from provision.run.session import Session
 from provision.spec import Machine
@@ -102,12 +102,13 @@ def carried(session: Session, machine: Machine, item: Item) -> Callable[[State, 
 
 def _back_to_the_old_driver(session: Session, host: Host, machine: Machine) -> None:
     """Whatever went wrong until the services answered: guests were stopped for another driver, and must not stay so."""
-    session.exchange_ended(machine)
+    session.exchange.over(machine)
     ticker = gevent.spawn(
         _tick, session, machine.host_name, "the way back to the driver that was loaded before"
     )
     try:
         take_back(session, machine, Step.DRIVER)
+        see_services(session, machine)
     finally:
         ticker.kill()
 

@@ -168,7 +168,7 @@ def _apply(ask: Asked) -> Answer:
     present.outcomes(outcomes, proven="activate" in wanted)
     codes = [outcome.exit_code for outcome in outcomes if outcome.exit_code]
     worst = next((code for code in codes if code != EXIT_PENDING), codes[0] if codes else EXIT_DONE)
-    return Answer(worst, {**document, **_told(outcomes)})
+    return Answer(worst, {**document, **told(outcomes)})
 
 
 def _in_batches(
@@ -201,7 +201,7 @@ def _in_batches(
     return outcomes
 
 
-def _told(outcomes: Sequence[runner.Outcome]) -> dict[str, Any]:
+def told(outcomes: Sequence[runner.Outcome]) -> dict[str, Any]:
     """The outcome in JSON; of several batches, all together."""
     seconds: dict[str, float] = {}
     for outcome in outcomes:

@@ -50,13 +50,15 @@ def plans(found: Sequence[Plan], *, quiet: bool = False) -> None:
             _line(f"       {item.text}   [{item.host}]")
 
 
-def confirmed(changes: int, machines: int, inventory: str) -> bool:
-    """Asks; without a terminal to ask on, says in one line what to do and is no."""
+def confirmed(changes: int, machines: int, inventory: str | None) -> bool:
+    """Asks; without a terminal to ask on, says in one line what to do and is no. ``inventory`` None: what is pending is
+    no plan that could be looked at by itself."""
     question = f"Carry out {changes} change(s) on {machines} machine(s)?"
     if not sys.stdin.isatty():
         _line(
             f"error: {changes} change(s) are pending and there is no terminal to ask on: "
-            f"run it again with --yes, or look first with: provision plan {inventory}",
+            "run it again with --yes"
+            + (f", or look first with: provision plan {inventory}" if inventory else ""),
             fg="red",
         )
         return False
@@ -97,6 +99,10 @@ def outcomes(results: Sequence[Outcome], *, proven: bool) -> None:
         _line("in sync: 0 changed", fg="green")
     for result in results:
         _line(f"run {result.run}; its journal: provision runs {result.run}")
+
+
+def in_sync(what: str) -> None:
+    _line(f"{what} already: 0 changed", fg="green")
 
 
 def to_put_back(found: Sequence[tuple[str, Sequence[str], Sequence[str]]], *, quiet: bool = False) -> None:

@@ -13,7 +13,8 @@ from gevent.lock import RLock
 from pyinfra.api.host import Host
 from pyinfra.api.state import BaseStateCallback, State
 
-from checks.snapshot import CouldNotLook, Snapshot
+from checks.snapshot import CouldNotLook
+from provision.assign.handover import Handover
 from provision.host import view
 from provision.host.observe import observe
 from provision.host.reboot import FOLLOWS_A_BOOT
@@ -22,6 +23,7 @@ from provision.plan import PHASES, Item, Plan
 from provision.planner import Observed, Wanted, guest_requests, plan_machine, requests, restrict
 from provision.run import host_journal, lock
 from provision.run.errors import EXIT_DONE, EXIT_ERROR, HostChanged, RebootPending, RunError
+from provision.run.exchange import Exchange
 from provision.run.journal import Journal, new_run_id
 from provision.run.wanted import wanted_for
 from provision.spec import Machine
@@ -62,8 +64,8 @@ class Session:
         self._wanted: dict[str, Wanted] = {}
         self._shown: dict[str, frozenset[str]] = {}
         self._rebooted: set[str] = set()
-        self._exchanged: set[str] = set()
-        self._asleep: dict[str, Snapshot | None] = {}
+        self.exchange = Exchange()
+        self.handovers: dict[str, Handover] = {}
         # A machine and its guests are worked on by several greenlets at once; one of them looks, the others wait.
         self._one_at_a_time: dict[str, RLock] = defaultdict(RLock)
         state.add_callback_handler(_Operations(self))  # type: ignore[no-untyped-call]
@@ -120,7 +122,9 @@ class Session:
             return self._observed[machine.name]
 
     def _observe(self, machine: Machine) -> Observed:
-        host = observe(self.host(machine.host_name), requests(machine))
+        asked = requests(machine, self.handovers.get(machine.name))
+        host = observe(self.host(machine.host_name), asked)
+        self.exchange.saw(machine, host)
         wanted, scope = self.wanted(machine), self.hosts_in_limit(machine)
         guests = {}
         for guest in machine.guests:
@@ -135,18 +139,13 @@ class Session:
                 observe(self.host(name), guest_requests(machine, guest, wanted.services[guest.name]))
                 if running
                 # Its files are as they were when this run stopped it.
-                else self._asleep.get(name)
+                else self.exchange.inside(name)
             )
         return Observed(host, guests)
 
     def exchanging(self, machine: Machine) -> bool:
-        """Did this run stop guests of the machine for another driver, which was not taken back yet?"""
-        return machine.name not in self._exchanged and any(
-            item.kind == STOP and item.host == machine.host_name for item in self.changed
-        )
-
-    def exchange_ended(self, machine: Machine) -> None:
-        self._exchanged.add(machine.name)
+        """Is an exchange of the driver under way, which must not be left half-way?"""
+        return self.exchange.under_way(machine, self.changed)
 
     def new_epoch(self, machine: Machine) -> None:
         """Something changed on the machine: what was seen is no longer trusted."""
@@ -154,7 +153,8 @@ class Session:
 
     def plan(self, machine: Machine) -> Plan:
         """The part of the machine's plan that this run was asked for."""
-        plan = plan_machine(machine, self.wanted(machine), self.observed(machine))
+        handover = self.handovers.get(machine.name)
+        plan = plan_machine(machine, self.wanted(machine), self.observed(machine), handover)
         return restrict(plan, self.phases, self.hosts_in_limit(machine))
 
     def show(self, machine: Machine) -> Plan:
@@ -205,8 +205,7 @@ class Session:
             self.new_epoch(machine)
 
     def rebooted(self, machine: Machine) -> None:
-        """The machine has booted in this run: the lock ended with its last boot and is taken anew, nothing that was
-        seen holds. Raises Locked when another run was quicker."""
+        """The machine has booted: its lock is taken anew, nothing that was seen holds. Raises Locked."""
         with self._one_at_a_time[machine.name]:
             held = self._locks.pop(machine.name, None)
             if held is not None:
@@ -231,12 +230,7 @@ class Session:
         """Right before an act: the lock still holds, and the journals know what is about to happen."""
         self.check_lock(machine)
         if item.kind == STOP:
-            inside = self.observed(machine).guests
-            self._asleep |= {
-                machine.guest_host_name(guest): inside.get(guest.name)
-                for guest in machine.guests
-                if guest.name == item.subject
-            }
+            self.exchange.stops(machine, item, self.observed(machine).guests)
         self.new_epoch(machine)
         self._note(machine, "begin", item)
 
@@ -277,8 +271,7 @@ class Session:
 
     @property
     def exit_code(self) -> int:
-        """What the run ends with: what its command said (``ended``), the first problem's code, 1 for a host that failed
-        otherwise, else 0. A pending reboot counts when nothing else is wrong."""
+        """``ended`` where the command said it, the first problem's code, else 1 for a failed host; pending last."""
         if self.ended is not None:
             return self.ended
         if self.problems:

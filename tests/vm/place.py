@@ -140,12 +140,12 @@ class Metal(Operator):
         )
         return self.vm.ssh(f'python3 -c "{script}"', stdin=body.encode()).stdout
 
-    def answer_soon(self, seconds: float = 600) -> str:
+    def answer_soon(self, seconds: float = 600, port: int = PORT) -> str:
         """The same, while the machine and its container come up by themselves."""
         until = time.monotonic() + seconds
         while True:
             try:
-                return self.answer()
+                return self.answer(port)
             except TestHostError:
                 if time.monotonic() > until:
                     raise

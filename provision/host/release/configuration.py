@@ -26,9 +26,14 @@ __all__ = ["DRIVER_FILE", "MODULES_FILE", "OWN", "RULES_FILE", "Place", "edits",
 
 
 def edits(
-    snapshot: Snapshot, all_places: Sequence[Place], target: Target, kept: Sequence[PciFunction]
+    snapshot: Snapshot,
+    all_places: Sequence[Place],
+    target: Target,
+    kept: Sequence[PciFunction],
+    assigned: Sequence[PciFunction] = (),
 ) -> list[FileEdit]:
-    """The files as they are to be: others cleaned of what concerns the target, kpro's own with what stays."""
+    """The files as they are to be: others cleaned of what concerns the target, kpro's own with what stays. ``assigned``
+    are those of the kept functions that kpro itself binds from now on."""
     found = []
     for place in all_places:
         new = place.cleaned(target)
@@ -36,7 +41,7 @@ def edits(
             what = sorted({h.what for h in place.holders} - {h.what for h in place.left(target)})
             why = "; ".join(what) or "takes out what holds a GPU"
             found.append(_edit(snapshot, in_etc(place.path), new, why))
-    found += _own(snapshot, all_places, target, kept)
+    found += _own(snapshot, all_places, target, kept, assigned)
     return found
 
 
@@ -60,7 +65,11 @@ def links(snapshot: Snapshot, all_places: Sequence[Place], target: Target) -> li
 
 
 def _own(
-    snapshot: Snapshot, all_places: Sequence[Place], target: Target, kept: Sequence[PciFunction]
+    snapshot: Snapshot,
+    all_places: Sequence[Place],
+    target: Target,
+    kept: Sequence[PciFunction],
+    assigned: Sequence[PciFunction],
 ) -> list[FileEdit]:
     """kpro's own files, where they are not yet as they are to be."""
     wanted: dict[str, tuple[str, str]] = {}
@@ -77,6 +86,7 @@ def _own(
             + (", and nvidia until kpro-devices.service has set the kept GPUs aside" if kept else ""),
         )
     bound = _losing(all_places, target, kept) | (_bound_before(present[RULES_FILE]) & {f.bdf for f in kept})
+    bound |= {function.bdf for function in assigned}
     if bound or present[RULES_FILE] is not None:
         wanted[RULES_FILE] = _rules_file(bound), "keeps the other GPUs on vfio-pci, by address"
     if bound or present[MODULES_FILE] is not None:
@@ -127,6 +137,7 @@ def _bound_before(text: str | None) -> set[Bdf]:
 def _rules_file(bound: set[Bdf]) -> str:
     lines = ["# Written by kpro: GPUs of this machine that stay with virtual machines, by address."]
     lines += [
-        f'SUBSYSTEM=="pci", KERNEL=="{bdf}", ATTR{{driver_override}}="vfio-pci"' for bdf in sorted(bound)
+        f'ACTION=="add", SUBSYSTEM=="pci", KERNEL=="{bdf}", ATTR{{driver_override}}="vfio-pci"'
+        for bdf in sorted(bound)
     ]
     return "\n".join(lines) + "\n"

@@ -7,7 +7,7 @@ from typing import Literal
 
 from checks.snapshot import CouldNotLook, Snapshot
 from provision.guest import ours
-from provision.host import boot, users, view
+from provision.host import assigned, boot, users, view
 from provision.host.moves import Edits, Load, Reason, Regenerate, Switch
 from provision.host.release import configuration, machines, refusals, remarks
 from provision.host.release.reasons import ROWS, Look
@@ -22,12 +22,10 @@ Loader = Literal["grub", "proxmox-boot-tool"] | None
 def metal_plan(machine: Machine, snapshot: Snapshot) -> tuple[Plan, tuple[Reason, ...]]:
     """What steps 2 and 3 have to do, or why nothing is touched; and why it takes a reboot, if it does.
     Raises CouldNotLook."""
-    if not machine.gpus:
+    seen = hands(machine, snapshot) if machine.gpus or assigned.read(snapshot) else None
+    if seen is None or not (seen.gpus or seen.assigned):
         return Plan(machine.name), ()
-    seen = hands(machine, snapshot)
-    if not seen.gpus:
-        return Plan(machine.name), ()
-    look = _look(machine, snapshot)
+    look = look_at(machine, snapshot)
     if look.driver is None and any(gpu.driver == "nvidia" for gpu in seen.gpus):
         raise CouldNotLook("a GPU is bound to nvidia, and /proc/driver/nvidia/version is not there")
     why_not = refusals.all_of(snapshot, seen, look)
@@ -40,7 +38,8 @@ def metal_plan(machine: Machine, snapshot: Snapshot) -> tuple[Plan, tuple[Reason
     return Plan(machine.name, tuple(items), tuple(why_not), tuple(_notes(snapshot, seen))), reasons
 
 
-def _look(machine: Machine, snapshot: Snapshot) -> Look:
+def look_at(machine: Machine, snapshot: Snapshot) -> Look:
+    """What the rows of reasons look at. Raises CouldNotLook."""
     pinned = (machine.driver.version, machine.driver.flavour) if machine.driver else None
     return Look(
         snapshot.text("/proc/cmdline") or "",
@@ -58,7 +57,7 @@ def _look(machine: Machine, snapshot: Snapshot) -> Look:
 
 
 def _files(machine: Machine, snapshot: Snapshot, seen: Hands) -> list[Item]:
-    edits = configuration.edits(snapshot, seen.places, seen.target, seen.kept)
+    edits = configuration.edits(snapshot, seen.places, seen.target, seen.kept, seen.assigned)
     items = []
     if edits:
         paths = ", ".join(edit.path for edit in edits)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from checks.bdf import Bdf
 from checks.snapshot import Snapshot
-from provision.host import view
+from provision.host import assigned, view
 from provision.host.moves import Function
 from provision.host.release import configuration
 from provision.host.release.configuration import Place
@@ -22,14 +22,15 @@ NATIVE = {"0x0403": "snd_hda_intel", "0x0c03": "xhci_hcd", "0x0c80": "nvidia-gpu
 @dataclass(frozen=True)
 class Hands:
     """In whose hands the NVIDIA functions of a machine are. ``gpus`` are the named ones that are there; ``ours`` all
-    functions of their slots; ``kept`` those of GPUs that stay with virtual machines; ``others`` all that is not
-    named and shares the bus with them."""
+    functions of their slots; ``kept`` those of GPUs that stay with virtual machines, ``assigned`` among them those that
+    were handed over; ``others`` all that is not named and shares the bus with them."""
 
     gpus: tuple[PciFunction, ...]
     ours: tuple[PciFunction, ...]
     kept: tuple[PciFunction, ...]
     others: tuple[PciFunction, ...]
     places: tuple[Place, ...]
+    assigned: tuple[PciFunction, ...] = ()
 
     @property
     def target(self) -> Target:
@@ -59,8 +60,11 @@ def hands(machine: Machine, snapshot: Snapshot) -> Hands:
     places = configuration.places(snapshot)
     kept_slots = {f.slot for f in others if f.is_gpu and (f.on_vfio or _is_held(f, places))}
     kept_slots |= {f.slot for f in others if f.is_nvidia and f.on_vfio and _gpu_of(f, others)}
-    kept = tuple(f for f in others if f.is_nvidia and f.slot in kept_slots)
-    return Hands(gpus, ours, kept, others, places)
+    handed = assigned.read(snapshot)
+    given_slots = {f.slot for f in others if f.is_gpu and f.bdf in handed}
+    kept = tuple(f for f in others if f.is_nvidia and f.slot in kept_slots | given_slots)
+    given = tuple(f for f in kept if f.slot in given_slots)
+    return Hands(gpus, ours, kept, others, places, given)
 
 
 def _is_held(function: PciFunction, places: Sequence[Place]) -> bool:

@@ -11,9 +11,16 @@ import pytest
 from provision.driver import cache, pack
 from provision.driver.archive import Manifest
 from provision.spec import Driver, Gpu, Machine
+from tests.unit.driver.judged import plain
 from tests.unit.driver.rooted import Overlaid, module
+from tests.unit.plan.seen import Seen
 
 VERSION, KERNEL = "535.261.03", "6.1.0-50-amd64"
+
+
+@pytest.fixture
+def host() -> Seen:
+    return plain()
 
 
 @pytest.fixture

@@ -5,13 +5,16 @@ from __future__ import annotations
 import pytest
 
 from provision.driver.archive import Prebuilt
+from provision.host.boot import PROXMOX_LOADERS
 from provision.host.driver import Install, driver_plan, requests
+from provision.host.kernels import DROP_IN, MARK, NOTHING, ONCE, PIN, Hold, drop_in
 from provision.plan import Plan
 from provision.spec import Driver, Machine
 from tests.unit.driver.conftest import KERNEL, VERSION
 from tests.unit.plan.seen import Seen
 
 NEXT = "6.1.0-53-amd64"
+ENTRY = f"gnulinux-advanced-1234>gnulinux-{KERNEL}-advanced-1234"
 HELD = Prebuilt(VERSION, "open", KERNEL)
 MAGIC = "SMP preempt mod_unload modversions"
 KPRO = f"/lib/modules/{KERNEL}/updates/kpro/nvidia.ko"
@@ -77,6 +80,11 @@ def reasons(found: Plan) -> str:
     return "\n".join(map(str, found.refusals))
 
 
+def kinds(found: Plan) -> list[str]:
+    assert not found.refusals, found.refusals
+    return [item.kind for item in found.items]
+
+
 def test_a_bare_host_gets_the_pinned_driver_for_its_kernel(machine: Machine, host: Seen) -> None:
     (item,) = plan(machine, host, HELD).items
     assert item.id == f"driver.install {VERSION} open on @local"
@@ -121,17 +129,79 @@ def test_an_install_that_is_not_whole_is_done_again(
     assert [item.kind for item in plan(machine, host, HELD).items] == ["driver.install"]
 
 
-def test_the_kernel_that_will_boot_counts_too(machine: Machine, host: Seen) -> None:
+def test_the_kernel_that_will_boot_gets_its_module_before(machine: Machine, host: Seen) -> None:
     installed(host).kernels(KERNEL, NEXT, "6.1.0-9-amd64")
-    assert f"build-driver --driver {VERSION} --kernel {NEXT} --flavour open --suite bookworm" in reasons(
-        plan(machine, host, HELD)
-    )
     (item,) = plan(machine, host, HELD, Prebuilt(VERSION, "open", NEXT)).items
     assert item.payload.kernels == (NEXT,)
     host.put("file", "/etc/default/grub", f'GRUB_DEFAULT="Advanced options>Linux {KERNEL}"\n')
     assert not plan(machine, host, HELD).items, "what GRUB is told to boot counts, not the newest"
+
+
+def test_a_kernel_without_a_driver_is_not_booted_into(machine: Machine, host: Seen) -> None:
+    found = plan(machine, installed(host).kernels(KERNEL, NEXT), HELD)
+    assert not found.refusals
+    (item,) = found.items
+    assert (item.id, item.payload) == (f"kernel.hold {KERNEL} on @local", Hold(KERNEL, "grub"))
+    command = f"build-driver --driver {VERSION} --kernel {NEXT} --flavour open --suite bookworm"
+    assert any(command in note and NEXT in note for note in found.notes), found.notes
     host.put("file", "/etc/default/grub", 'GRUB_DEFAULT="some title"\n')
-    assert NEXT in reasons(plan(machine, host, HELD)), "where it cannot be told, every kernel counts"
+    assert kinds(plan(machine, host, HELD)) == ["kernel.hold"], "where it cannot be told, every kernel counts"
+
+
+def test_a_kernel_that_arrives_holds_up_no_driver_for_the_one_that_runs(machine: Machine, host: Seen) -> None:
+    found = plan(machine, host.kernels(KERNEL, NEXT), HELD)
+    assert kinds(found) == ["kernel.hold", "driver.install"], "held first: a boot may come at any time"
+    assert found.items[1].payload.kernels == (KERNEL,)
+    assert "build-driver" in reasons(plan(machine, host)), (
+        "without one for the running kernel nothing is done"
+    )
+
+
+def test_a_held_kernel_is_held_until_the_other_has_its_driver(machine: Machine, host: Seen) -> None:
+    installed(host).kernels(KERNEL, NEXT)
+    host.put("file", DROP_IN, drop_in(KERNEL, ENTRY)).cmd("grub-default", f"0\n{ENTRY}\n")
+    assert kinds(plan(machine, host, HELD)) == []
+    found = plan(machine, host, HELD, Prebuilt(VERSION, "open", NEXT))
+    assert kinds(found) == ["driver.install", "kernel.release"], "released when it has it, not before"
+    assert found.items[0].payload.kernels == (NEXT,)
+    assert kinds(plan(machine, host.kernels(KERNEL), HELD)) == ["kernel.release"]
+    host.put("file", DROP_IN, NOTHING)
+    assert kinds(plan(machine, host, HELD)) == []
+
+
+def test_what_the_boot_loader_does_not_follow_is_not_held(machine: Machine, host: Seen) -> None:
+    installed(host).kernels(KERNEL, NEXT)
+    host.put("file", DROP_IN, drop_in(KERNEL, ENTRY)).cmd("grub-default", "0\n")
+    assert kinds(plan(machine, host, HELD)) == ["kernel.hold"]
+    del host.sections["cmd", "grub-default"]
+    assert "grub-default" in reasons(plan(machine, host, HELD))
+
+
+def test_a_pin_of_proxmox_is_kpros_only_by_its_mark(machine: Machine, host: Seen) -> None:
+    installed(host).kernels(KERNEL, NEXT).put("file", PROXMOX_LOADERS, "1234-ABCD\n")
+    (item,) = plan(machine, host, HELD).items
+    assert item.payload == Hold(KERNEL, "proxmox-boot-tool")
+    host.put("file", PIN, f"{KERNEL}\n")
+    assert kinds(plan(machine, host, HELD)) == [], "its operator chose the kernel that has its driver"
+    host.put("file", MARK, f"{KERNEL}\n")
+    assert kinds(plan(machine, host, HELD)) == []
+    assert kinds(plan(machine, host, HELD, Prebuilt(VERSION, "open", NEXT)))[-1] == "kernel.release"
+
+
+@pytest.mark.parametrize("case", ["another pin", "one boot", "no loader", "gone"])
+def test_a_kernel_that_cannot_be_held_refuses_all(machine: Machine, host: Seen, case: str) -> None:
+    installed(host).kernels(KERNEL, NEXT)
+    if case == "another pin":
+        host.put("file", PROXMOX_LOADERS, "1234-ABCD\n").put("file", PIN, f"{NEXT}\n")
+    elif case == "one boot":
+        host.put("file", PROXMOX_LOADERS, "1234-ABCD\n").put("file", ONCE, f"{NEXT}\n")
+    elif case == "no loader":
+        host.tools("update-grub", there=False)
+    else:
+        host.kernels(NEXT)
+    said = reasons(plan(machine, host, HELD))
+    assert f"kernel {NEXT} boots next, and " in said
+    assert "build-driver" in said
 
 
 def test_without_an_archive_the_exact_command_is_named(machine: Machine, host: Seen) -> None:

@@ -6,7 +6,8 @@ import json
 
 from checks.snapshot import Section, Snapshot
 from provision.guest.root_recipe import root_file
-from provision.host import boot, driver_seen, nodes, reboot, view
+from provision.host import assigned, boot, driver_seen, nodes, reboot, view
+from provision.host.driver_checks import seen as driver_checks
 from provision.spec import Machine
 from provision.stack.desired import MANIFEST
 
@@ -18,6 +19,7 @@ NAMES = (
     "/etc/systemd/system/*.wants/*",
     "/etc/systemd/system/*.requires/*",
 )
+DPKG_L = "Desired=Unknown/Install/Remove/Purge/Hold\n||/ Name Version Architecture Description\n"
 OPTIONAL = [request.split(":", 1)[1] for request in boot.REQUESTS if request.startswith("file:")]
 
 
@@ -96,6 +98,7 @@ class Seen:
         self.put("file", "/proc/modules", "ext4 900000 1 - Live 0x0\n")
         self.put("file", "/sys/module/module/parameters/sig_enforce", "N\n")
         self.put("file", "/sys/kernel/security/lockdown", None)
+        self.put("file", assigned.PATH, None)
         for path in (reboot.ARM, *reboot.TAKEN_BACK, nodes.UNIT, nodes.SCRIPT):
             self.put("file", path, None)
         self.put("link", nodes.LINK, None).cmd("device-nodes", "").tools("zstd", "dkms", "update-grub")
@@ -104,7 +107,20 @@ class Seen:
         self.put("vms", "/etc/pve", None)
         for path in NAMES:
             self.put("names", path, "")
-        return self.cmd("openers", "\n").cmd("dmesg", "\n").driver(None, kernel)
+        return self.cmd("openers", "\n").cmd("dmesg", "\n").driver(None, kernel).plain_host(kernel)
+
+    def plain_host(self, kernel: str) -> Seen:
+        """Nothing that speaks against a driver: no Secure Boot, no other module of DKMS, whole packages, headers."""
+        for path in (driver_checks.EFI, *driver_checks.KEYS):
+            self.put("stat", path, None)
+        self.put("file", driver_checks.SECURE_BOOT, None).put("file", "/etc/dkms/framework.conf", None)
+        self.put("names", "/usr/src/linux-headers-*", f"/usr/src/linux-headers-{kernel}\n")
+        self.put("names", "/lib/modules/*/build", f"/lib/modules/{kernel}/build\n")
+        self.cmd("mokutil-sb-state", "EFI variables are not supported on this system\n", 255)
+        self.cmd("mokutil-test-key", "").cmd("dkms-status", "").cmd("dpkg-audit", "").cmd("dpkg-l", DPKG_L)
+        self.cmd("pveversion", "sh: 1: pveversion: not found\n", 127).cmd("date-month", "2026-11\n")
+        self.cmd("apt-term-log", "").cmd("fabric-manager-unit", "not-found\n", 1)
+        return self.cmd("nvlink-sw-mng", "")
 
     def driver(self, version: str | None, kernel: str = "6.1.0-50-amd64") -> Seen:
         """The prebuilt driver of this version is installed, or its archive lies ready on the host (None)."""

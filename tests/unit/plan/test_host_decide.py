@@ -9,7 +9,7 @@ from provision.host import view
 from provision.host.decide import host_plan
 from provision.plan import Plan
 from provision.spec import Gpu, Machine, Mount
-from tests.unit.plan.seen import Seen
+from tests.unit.plan.seen import DPKG_L, Seen
 
 NO_GPU = "machine.gpus[0].bdf"
 
@@ -51,6 +51,8 @@ def test_an_audio_function_or_nvswitch_is_no_gpu(machine: Machine, host: Seen) -
     host.audio("0000:42:00.1").gpu(
         "0000:83:00.0", device="0x22a3", pci_class="0x068000", driver="", group="2"
     )
+    version = machine.driver.version if machine.driver else ""
+    host.cmd("dpkg-l", f"{DPKG_L}ii  nvidia-fabricmanager  {version}-1  amd64  x\n")
     assert host_plan(machine, host.snapshot).refusals == ()
 
 

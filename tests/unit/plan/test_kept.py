@@ -51,7 +51,8 @@ def test_one_gpu_is_released_and_its_twin_keeps_its_binding_by_address(piled: Se
     assert "options vfio-pci disable_vga=1\n" in edits["/etc/modprobe.d/vfio.conf"]
     assert "vfio-pci.ids" not in edits["/etc/default/grub"]
     assert edits[RULES].splitlines()[1:] == [
-        f'SUBSYSTEM=="pci", KERNEL=="0000:02:00.{n}", ATTR{{driver_override}}="vfio-pci"' for n in (0, 1)
+        f'ACTION=="add", SUBSYSTEM=="pci", KERNEL=="0000:02:00.{n}", ATTR{{driver_override}}="vfio-pci"'
+        for n in (0, 1)
     ]
     assert edits[MODULES].splitlines()[1:] == ["vfio-pci"]
     assert "blacklist nvidia\n" in edits[DRIVER]

@@ -11,6 +11,7 @@ from provision.acts import undo
 from provision.plan import Item, Step
 from provision.run import back
 from provision.run.errors import ActFailed, RebootPending, RunError
+from provision.run.exchange import Exchange
 from provision.run.session import Session
 
 
@@ -23,6 +24,7 @@ class Run:
 
     def __init__(self, *changed: Item, lock: bool = True) -> None:
         self.id, self.changed, self.lock = "r1", list(changed), lock
+        self.exchange = Exchange()
         self.said: list[str] = []
         self.events: list[str] = []
         self.tell_journal = lambda event, **facts: self.events.append(event)

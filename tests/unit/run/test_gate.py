@@ -18,7 +18,7 @@ from provision import operations
 from provision.data import demo
 from provision.host.transport import Completed
 from provision.plan import Item, Plan, Step
-from provision.run import carrying
+from provision.run import carrying, resting
 from provision.run.errors import ActFailed
 from provision.run.session import Session
 
@@ -54,6 +54,7 @@ class Stage:
         self.asked: list[tuple[str, ...]] = []
         self.plan = Plan("box")
         self.restart = Item(Step.SERVICE, "container.restart", "box", "llm", "restart container 100")
+        self.resting: tuple[str, ...] = ()
         self.session = SimpleNamespace(
             exchanging=lambda machine: False,
             usage=None,
@@ -83,6 +84,7 @@ class Stage:
         self.session.state = self.state
         monkeypatch.setattr(carrying, "context", SimpleNamespace(host=self.host, state=self.state))
         monkeypatch.setattr(Session, "of", lambda state: self.session)
+        monkeypatch.setattr(resting, "rests", lambda session, machine, guest: guest.name in self.resting)
         self._patch = monkeypatch
 
     def ask(self, answer: Completed, *, restarted: bool = False) -> bool:
