@@ -54,6 +54,8 @@ def _parameters(snapshot: Snapshot, target: Target) -> Iterator[str]:
             before, _, last = name.partition(".")
             if last == "ids" and misspelt(before):
                 yield f"{path}: {parameter.text} binds nothing: there is no module {before}"
+            elif last == "ids" and module(before) in EARLY_VFIO and not cmdline.gives_ids(name):
+                yield f"{path}: {parameter.text} binds nothing: the module {before} takes no ids"
             elif name in _SEEN and (name != "video" or value in _VIDEO):
                 yield f"{path}: {parameter.text} {_SEEN[name]}"
 
