@@ -75,7 +75,9 @@ def _lists(snapshot: Snapshot) -> Iterator[str]:
 def misspelt(name: str) -> bool:
     """Is it nearly one of VFIO's modules, and none?"""
     plain = module(name)
-    return plain not in _KNOWN and bool(difflib.get_close_matches(plain, EARLY_VFIO, 1, 0.75))
+    if plain in _KNOWN or plain.startswith("virtio"):
+        return False
+    return bool(difflib.get_close_matches(plain, EARLY_VFIO, 1, 0.75))
 
 
 def _console(snapshot: Snapshot, seen: Hands) -> Iterator[str]:
