@@ -56,9 +56,11 @@ def test_a_driver_that_is_not_built_ends_it_with_the_builders_code(
     assert "the driver could not be built" in capsys.readouterr().err
 
 
-def test_the_file_of_a_demonstration_that_was_killed_is_forgotten_and_that_of_one_that_answers_is_not() -> (
-    None
-):
+def test_the_file_of_a_killed_demonstration_is_forgotten_and_that_of_one_that_answers_is_not(
+    tmp_path: Path,
+) -> None:
+    for name in ("id", "known_hosts"):
+        (tmp_path / name).touch()
     path = demo.folder(demo.HOST_FILE)
     path.parent.mkdir(parents=True, exist_ok=True)
     with socket.socket() as up:
