@@ -110,7 +110,7 @@ def test_pct_sets_what_it_can_where_the_file_is_as_proxmox_writes_it(by_hand: No
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     assert by_hand.asked().count("set") == asked + 1
     assert by_hand.kinds() == []
-    assert by_hand.undo().returncode == 0
+    by_hand.undo()
     assert by_hand.conf.read_text() == text
 
 

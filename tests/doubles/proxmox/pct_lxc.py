@@ -95,7 +95,11 @@ def start(state: State, id: str, conf: Conf, devices: list[dict[str, str]]) -> N
             inside = parts["mp"].lstrip("/")
             read_only = ",ro" if parts.get("ro") == "1" else ""
             lines.append(f"lxc.mount.entry = {parts['volume']} {inside} none bind,create=dir{read_only} 0 0")
-    lines += [f"{key} = {value}" for key, value in conf.current.raw]
+    # A machine that may not raise limits, as in many sandboxes, runs the container without them.
+    raises = _may_raise()
+    lines += [
+        f"{key} = {value}" for key, value in conf.current.raw if raises or not key.startswith("lxc.prlimit.")
+    ]
     lines += state.text("lxc").splitlines()
     (LXC / id / "config").write_text("".join(f"{line}\n" for line in lines))
     log = state.folder / f"lxc-{id}.log"
@@ -104,6 +108,11 @@ def start(state: State, id: str, conf: Conf, devices: list[dict[str, str]]) -> N
     if done.returncode:
         sys.stderr.write(log.read_text()[-2000:])
         raise Ended(255, f"startup for container '{id}' failed")
+
+
+def _may_raise() -> bool:
+    done = subprocess.run(["prlimit", "--memlock=unlimited", "true"], capture_output=True, check=False)
+    return done.returncode == 0
 
 
 def add_device(state: State, id: str, one: dict[str, str]) -> None:
