@@ -37,7 +37,6 @@ def refusals(snapshot: Snapshot, driver: Driver, place: Place = "host") -> list[
         raise CouldNotLook(f"apt is not there, and route {driver.route!r} needs it")
     return [
         Refusal("machine.driver", seen, "found before anything was touched, instead of half-way", next_step)
-<<<<<<< HEAD
         for seen, next_step in why_not(driver, code, output, _ours(snapshot, driver, place), place)
     ]
 
@@ -56,15 +55,6 @@ def held_by_kpro(snapshot: Snapshot) -> frozenset[str]:
 def named_in_manifest(snapshot: Snapshot, kinds: tuple[str, ...]) -> frozenset[str]:
     """The packages that kpro's changes of these kinds are about. Raises CouldNotLook."""
     text = snapshot.text(MANIFEST) if ("file", MANIFEST) in snapshot.sections else None
-=======
-        for seen, next_step in why_not(driver, code, output, held_by_kpro(manifest(snapshot)))
-    ]
-
-
-def manifest(snapshot: Snapshot) -> tuple[Change, ...]:
-    """What kpro changed on the machine. Raises CouldNotLook where its list is not readable."""
-    text = snapshot.text(MANIFEST)
->>>>>>> drvrules
     try:
         changes = json.loads(text)["changes"] if text else []
         return frozenset(name for change in changes if change["kind"] in kinds for name in change["names"])

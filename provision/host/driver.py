@@ -85,26 +85,10 @@ def driver_plan(machine: Machine, snapshot: Snapshot, held: Sequence[Prebuilt | 
             driver_seen.modules(snapshot),
             driver_seen.packages(snapshot),
         )
-<<<<<<< HEAD
         missing = tuple(kernel for kernel in case.kernels if not in_place(case, kernel))
-        if missing and not refusals:
-            refusals, holding = _judged(case, missing)
-=======
-        missing = tuple(kernel for kernel in case.kernels if not _in_place(case, kernel))
-        if missing and driver.route not in _ROUTES:
-            refusals.append(
-                Refusal(
-                    f"{WHERE}.route",
-                    f"route {driver.route!r} is not one that kpro installs by, and {case.pin} is not in place for "
-                    + ", ".join(missing),
-                    "the driver would not be put in place",
-                    f"use one of {', '.join(sorted(_ROUTES))}, or install it yourself",
-                )
-            )
-        elif missing and not wrong:
+        if missing and not wrong:
             against, holding = _judged(case, missing)
             refusals += against
->>>>>>> drvrules
             missing = tuple(kernel for kernel in missing if not holding or kernel == case.kernels[0])
         if not refusals:
             boots = _boots(case, holding)

@@ -25,13 +25,9 @@ ORIGINS = {"debian": ("debian", "*"), "nvidia": ("nvidia", "*"), "ubuntu": ("ubu
 def judge(scene: Scene) -> Said:
     if scene.driver is None or scene.driver.route not in PACKAGED:
         return
-<<<<<<< HEAD
     # What kpro holds itself it changes with a new pin.
     ours = apt_asked.held_by_kpro(scene.snapshot)
     held = [name for name, package in sorted(scene.packages.items()) if package.held and name not in ours]
-=======
-    ours = apt_asked.held_by_kpro(apt_asked.manifest(scene.snapshot))
->>>>>>> drvrules
     old = [
         f"{name} {package.version}"
         for name, package in sorted(scene.packages.items())
