@@ -276,7 +276,8 @@ def test_a_kernel_of_which_nothing_is_known_is_tried_first(machine: Machine, hos
     system(host, "debian", "12")
     assert plan(pinned, host).items[0].payload.trial == (), "6.1 is known to do"
     host.boots("7.9.1-1-pve").cmd("driver-modules", "7.9.1-1-pve|||||\n")
-    (item,) = plan(pinned, host).items
+    newer = pinned.model_copy(update={"driver": Driver(version="580.178.04", route="nvidia")})
+    (item,) = plan(newer, host).items
     assert item.payload.trial == ("7.9.1-1-pve",)
     assert "compiled on trial first for 7.9.1-1-pve" in item.text
 
