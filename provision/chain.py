@@ -99,6 +99,7 @@ def user_space() -> None:
     """7. The driver's user space in the guest equals the machine's module to the last digit."""
     _carry_out(Step.USER_SPACE, "userspace.host", "of the machine")
     _carry_out(Step.USER_SPACE, "userspace.guest", "in the guest")
+    _carry_out(Step.USER_SPACE, "userspace.own", "the guest's own")
 
 
 def stack() -> None:

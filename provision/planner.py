@@ -12,7 +12,8 @@ from provision.assign.decide import decide as decide_assigned
 from provision.assign.decide import requests as assign_requests
 from provision.assign.handover import Handover
 from provision.driver.archive import Prebuilt
-from provision.guest import userspace
+from provision.driver.installer import Installer
+from provision.guest import userspace, userspace_own
 from provision.guest.decide import container_plan
 from provision.guest.proxmox import plan as proxmox
 from provision.host import driver, nodes, reboot, swap, users, view
@@ -38,12 +39,12 @@ class Observed:
 @dataclass(frozen=True)
 class Wanted:
     """What the controller brings: the services of each guest, the gate, uv (None where no guest has a service), and the
-    drivers that it has prebuilt."""
+    drivers that it has: prebuilt ones, and installers."""
 
     services: Mapping[str, Sequence[DesiredService]]
     pyz: Shipped
     uv: Shipped | None
-    prebuilt: Sequence[Prebuilt] = ()
+    prebuilt: Sequence[Prebuilt | Installer] = ()
 
 
 def requests(machine: Machine, handover: Handover | None = None) -> list[str]:
@@ -70,7 +71,15 @@ def guest_requests(machine: Machine, guest: Guest, services: Sequence[DesiredSer
     """What the snapshot of a guest has to look at, for all areas."""
     if not guest.managed:
         return adopted.requests(guest)
-    return list(dict.fromkeys([*stack.requests(services), *userspace.guest_requests(machine, guest)]))
+    return list(
+        dict.fromkeys(
+            [
+                *stack.requests(services),
+                *userspace.guest_requests(machine, guest),
+                *userspace_own.requests(machine, guest),
+            ]
+        )
+    )
 
 
 def plan_machine(
@@ -92,6 +101,7 @@ def plan_machine(
             continue
         parts.append(container_plan(machine, guest, host, moves_nodes(machine, guest, host, metal)))
         parts.append(userspace.guest_userspace_plan(machine, guest, host, inside))
+        parts.append(userspace_own.plan(machine, guest, host, inside, wanted.prebuilt))
         services = wanted.services[guest.name]
         parts.append(stack_plan(machine, guest, services, host, inside, wanted.pyz, wanted.uv))
         if any(item.kind == swap.STOP and item.subject == guest.name for item in metal):

@@ -8,9 +8,9 @@ resolve) is judged by ``provision.inventory``.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, StrictBool, StrictInt, model_validator
+from pydantic import Field, StrictBool, StrictInt, StringConstraints, model_validator
 
 from provision.forms import AbsolutePath, BdfText, Name, Port, SshHost, Where, later, refuse
 from provision.spec_base import Spec
@@ -45,11 +45,16 @@ class Gpu(Spec):
 
 
 class Driver(Spec):
-    """The NVIDIA driver that the machine must run: a pinned version, its flavour and its route."""
+    """The NVIDIA driver that the machine must run: a pinned version, its flavour and its route.
+
+    ``installer`` (route ``run``, and guests with ``userspace="run"``) is the .run file on the controller, by default
+    the one in its cache; ``sha256`` is what it must have, by default what the ``.sha256sum`` beside it says."""
 
     version: str
     flavour: Literal["open", "proprietary"] = "open"
     route: Literal["debian", "nvidia", "run", "ubuntu", "prebuilt"] = "debian"
+    installer: AbsolutePath | None = None
+    sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] | None = None
 
 
 class Ssh(Spec):

@@ -23,6 +23,7 @@ from provision.acts import (
     service,
     stack,
     userspace,
+    userspace_own,
 )
 from provision.acts.voice import Voice
 from provision.plan import Item
@@ -58,6 +59,7 @@ ACTS: dict[str, Act] = {
     "container.restart": container.restart,
     "userspace.host": userspace.host,
     "userspace.guest": userspace.guest,
+    "userspace.own": userspace_own.give,
     "stack.base": stack.base,
     "stack.provcheck": stack.put_provcheck,
     "stack.uv": stack.put_uv,

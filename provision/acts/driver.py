@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from pyinfra.api.host import Host
 
-from provision.acts import driver_apt, driver_debian, driver_prebuilt
+from provision.acts import driver_apt, driver_debian, driver_prebuilt, driver_run
 from provision.acts.voice import Voice
 from provision.host.driver import Install
 
@@ -14,6 +14,7 @@ _ROUTES: dict[str, Callable[[Host, Install, Voice], object]] = {
     "debian": driver_debian.install,
     "nvidia": driver_apt.install,
     "prebuilt": driver_prebuilt.install,
+    "run": driver_run.install,
     "ubuntu": driver_apt.install,
 }
 

@@ -13,6 +13,7 @@ from provision.acts import driver_hold, driver_trial, shell
 from provision.acts.voice import Voice
 from provision.data import driver_routes
 from provision.data.kernels import known_failure
+from provision.data.run_installer import Place
 from provision.driver.makelog import first_error
 from provision.host import apt_asked, apt_question, keeping, transport
 from provision.host.driver import Install
@@ -26,7 +27,7 @@ OPTIONS = (
 )
 PREFERENCES = "/etc/apt/preferences.d/kpro-nvidia.pref"
 
-_INSTALL = """
+INSTALL = """
 export LC_ALL=C DEBIAN_FRONTEND=noninteractive
 set --; missing=
 {packages}
@@ -34,7 +35,7 @@ set --; missing=
 [ $# = 0 ] || apt-get {options} install "$@" 9>&- 2>&1 || {{ echo "kpro: apt-get ended with $?"; exit 1; }}
 """
 # DKMS builds for the running and the newest kernel by itself; the others are built here.
-_BUILD = """
+BUILD = """
 export LC_ALL=C
 name=$(dkms status 2>/dev/null | grep -Eo '^nvidia[a-z0-9-]*(/|, ){version}' | head -n 1)
 name=${{name%%[/,]*}}
@@ -91,26 +92,28 @@ def install(host: Host, wanted: Install, say: Voice) -> str:
     )
     try:
         if driver.route == "nvidia":
-            _pin(host, driver)
-        script = _INSTALL.format(packages=apt_question.packages(driver), options=OPTIONS)
+            pin(host, driver)
+        script = INSTALL.format(packages=apt_question.packages(driver), options=OPTIONS)
         shell.run(host, script, f"installing driver {wanted.version}")
-        check = (_BUILD if compiled else _CHECK).format(
+        check = (BUILD if compiled else _CHECK).format(
             version=wanted.version, kernels=shlex.join(wanted.kernels)
         )
         what = f"{'compiling' if compiled else 'checking'} driver {wanted.version}"
         said = shell.run(host, check, what)
         driver_hold.hold_driver(host, driver, say)
     except ActFailed as error:
-        why = _why(host, wanted) or _other_package(str(error)) or str(error)
-        raise ActFailed(f"{why}\n{take_back(host, coming.new)}") from error
+        cause = why(host, wanted) or _other_package(str(error)) or str(error)
+        raise ActFailed(f"{cause}\n{take_back(host, coming.new)}") from error
     return said
 
 
-def ask(host: Host, driver: Driver) -> Coming:
+def ask(host: Host, driver: Driver, place: Place = "host") -> Coming:
     """Asks apt on the host what it would do. Raises ActFailed when that is not what is wanted."""
-    asked = transport.run(host, apt_question.simulated(driver))
-    ours = apt_asked.held_by_kpro(keeping.changes_on(host))
-    against = apt_asked.why_not(driver, asked.rc, asked.text, ours)
+    asked = transport.run(host, apt_question.simulated(driver, place))
+    # In a guest, what is held of the driver kpro holds.
+    parts = {part.package for part in apt_question.user_space(driver)} if place == "guest" else set()
+    ours = frozenset(parts) if parts else _held_by_kpro(host)
+    against = apt_asked.why_not(driver, asked.rc, asked.text, ours, place)
     if against:
         raise ActFailed(
             "nothing was changed: " + "; ".join(f"{seen}. Next: {next_step}" for seen, next_step in against)
@@ -124,15 +127,20 @@ def ask(host: Host, driver: Driver) -> Coming:
     )
 
 
-def _pin(host: Host, driver: Driver) -> None:
+def _held_by_kpro(host: Host) -> frozenset[str]:
+    changes = keeping.changes_on(host)
+    return frozenset(name for change in changes if change.kind == "hold" for name in change.names)
+
+
+def pin(host: Host, driver: Driver, place: Place = "host") -> None:
     """The pins first, then the vendor's own pinning package, then apt is asked again with both in place."""
     shell.put(host, PREFERENCES, driver_routes.preferences(driver.version).encode(), mode="644")
-    script = _INSTALL.format(packages=apt_question.pinning(driver), options=OPTIONS)
+    script = INSTALL.format(packages=apt_question.pinning(driver), options=OPTIONS)
     shell.run(host, script, f"pinning driver {driver.version}")
-    ask(host, driver)
+    ask(host, driver, place)
 
 
-def _why(host: Host, wanted: Install) -> str | None:
+def why(host: Host, wanted: Install) -> str | None:
     """The compiler's first error line, when the compile is what failed."""
     log = transport.run(host, _MAKE_LOG.format(version=shlex.quote(wanted.version))).text
     if not log.strip() or "error" not in log.lower():

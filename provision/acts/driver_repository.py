@@ -12,6 +12,7 @@ from pyinfra.api.host import Host
 from provision.acts import driver_apt, shell
 from provision.acts.voice import Voice
 from provision.data.driver_routes import MACHINES, VENDOR
+from provision.data.run_installer import Place
 from provision.host import keeping
 from provision.host.driver_repository import KEYRING_PACKAGE, AddRepository, wrong_keyring
 from provision.run.errors import ActFailed
@@ -53,12 +54,17 @@ rm -f /var/lib/apt/lists/*{mark}* && rm -rf {work}
 def add(host: Host, wanted: AddRepository, say: Voice) -> None:
     """Raises ActFailed with every reason; the source is then gone again."""
     keeping.before_packages(host, say.run, [KEYRING_PACKAGE])
+    add_to(host, wanted, "host")
+
+
+def add_to(host: Host, wanted: AddRepository, place: Place) -> None:
+    """As ``add``; a guest keeps no account of changes."""
     address = wanted.address
     try:
         address = _prove(host, wanted)
         script = _ADD.format(work=_WORK, package=KEYRING_PACKAGE)
         shell.run(host, script, "reading the lists of NVIDIA's repository")
-        driver_apt.ask(host, wanted.driver)
+        driver_apt.ask(host, wanted.driver, place)
         shell.run(host, f"rm -rf {_WORK}", "removing what was fetched")
     except ActFailed as error:
         # apt names its lists by the address without the scheme, with _ for every slash.

@@ -9,6 +9,8 @@ from provision.data.driver_packages import Flavour, Part
 
 APT_ROUTES = ("debian", "nvidia", "ubuntu")
 """Routes that end in packages of dpkg."""
+ASKING_ROUTES = (*APT_ROUTES, "run")
+"""Routes that need packages: headers and a compiler at least."""
 
 _GUIDE = "NVIDIA driver installation guide, Debian and Ubuntu, network repository, read 2026-11"
 
@@ -65,7 +67,7 @@ def _nvidia_on_debian(flavour: Flavour) -> tuple[Part, ...]:
         Part(kernel, "kernel", _GUIDE),
         Part("nvidia-driver-cuda", "user space", _GUIDE),
         Part("libcuda1", "user space", _GUIDE),
-        Part("libnvidia-ml1", "user space", _GUIDE),
+        Part("libnvidia-ml1", "user space", _GUIDE, needed=False),
         Part("nvidia-modprobe", "user space", _GUIDE, needed=False),
         Part("nvidia-persistenced", "user space", _GUIDE, needed=False),
     )
@@ -122,10 +124,11 @@ PINNED_NAMES = "*nvidia* libcuda1 libcudadebugger1 libnvcuvid1 libnvoptix1 cuda-
 
 def preferences(version: str) -> str:
     """apt_preferences(5) for route ``nvidia``: NVIDIA's packages in this version before any other, and never Debian's
-    packages of the same driver. 1001 is more than the 1000 of NVIDIA's own pinning packages, which pin a branch."""
+    packages of the same driver. 1001 is more than the 1000 of NVIDIA's own pinning packages, which pin a branch.
+    There are no quotes in it."""
     debian = " ".join(part.package for part in DEBIAN_PARTS)
     return (
-        "# kpro: the driver comes from NVIDIA's repository alone; two archives mixed end in two versions\n"
+        "# kpro: the driver comes from the vendor alone; two archives mixed end in two versions\n"
         f"Package: {PINNED_NAMES}\nPin: version {version}-*\nPin-Priority: 1001\n\n"
         f"Package: {PINNED_NAMES}\nPin: release o={VENDOR.origin}\nPin-Priority: 900\n\n"
         f"Package: {debian}\nPin: release o=Debian\nPin-Priority: -1\n"

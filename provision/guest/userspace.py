@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from checks.snapshot import CouldNotLook, Snapshot
 from provision.host import view
+from provision.host.driver_seen import LIBRARIES
 from provision.plan import Item, Plan, Refusal, Step
 from provision.spec import Guest, Machine
 
@@ -31,10 +32,6 @@ _WHOLE = (
 _LOADED = (
     "$(grep -Eom1 '[[:space:]][0-9]{3}[.][0-9.]+[[:space:]]' /proc/driver/nvidia/version 2>/dev/null | "
     "tr -d '[:space:]'); [ -n \"$version\" ] || { echo absent; exit 0; }"
-)
-_OTHERS = (
-    "ldconfig -p 2>/dev/null | sed -n 's/^.* => //p' | grep -E '/lib(cuda|nvidia-ml)[.]so[.]1$' | "
-    'while read -r f; do readlink -f "$f"; done'
 )
 
 
@@ -65,7 +62,7 @@ def wants(machine: Machine, guest: Guest) -> bool:
     return ours and bool(guest.gpus) and guest.userspace == "bind"
 
 
-def _version(machine: Machine, snapshot: Snapshot) -> str | None:
+def module_version(machine: Machine, snapshot: Snapshot) -> str | None:
     """The module's version after this run: the pin, or what is loaded where nothing is pinned."""
     if machine.driver is not None:
         return machine.driver.version
@@ -87,7 +84,7 @@ def guest_requests(machine: Machine, guest: Guest) -> list[str]:
         f"file:{LINKER}",
         f"link:{PROGRAM}",
         "file:/proc/driver/nvidia/version",
-        f"cmd:nvidia-libraries:{_OTHERS}",
+        f"cmd:nvidia-libraries:{LIBRARIES}",
     ]
 
 
@@ -97,7 +94,7 @@ def host_userspace_plan(machine: Machine, snapshot: Snapshot) -> Plan:
         return Plan(machine.name)
     folder = FOLDER
     try:
-        version = _version(machine, snapshot)
+        version = module_version(machine, snapshot)
         if version is None:
             return Plan(machine.name)
         wanted = UserSpace(version)
@@ -107,7 +104,7 @@ def host_userspace_plan(machine: Machine, snapshot: Snapshot) -> Plan:
         if code != 0 or state not in ("whole", "damaged", "absent"):
             raise CouldNotLook(f"the look at {folder} ended with {code}: {state[:200]}")
     except CouldNotLook as error:
-        return Plan(machine.name, (), (_unknown("machine.driver", error),))
+        return Plan(machine.name, (), (unknown("machine.driver", error),))
     if state == "whole":
         return Plan(machine.name)
     text = f"{'make' if state == 'absent' else 'make anew'} the user space of driver {wanted.version} for the guests"
@@ -123,7 +120,7 @@ def guest_userspace_plan(machine: Machine, guest: Guest, host: Snapshot, inside:
         return Plan(machine.name)
     where = f"machine.guests[{machine.guests.index(guest)}]"
     try:
-        version = _version(machine, host)
+        version = module_version(machine, host)
         if version is None:
             return Plan(
                 machine.name,
@@ -133,7 +130,7 @@ def guest_userspace_plan(machine: Machine, guest: Guest, host: Snapshot, inside:
         strange = () if inside is None else _strange(inside, version)
         done = inside is not None and _done(inside, wanted)
     except CouldNotLook as error:
-        return Plan(machine.name, (), (_unknown(where, error),))
+        return Plan(machine.name, (), (unknown(where, error),))
     if strange:
         refusal = Refusal(
             f"{where}.userspace",
@@ -152,7 +149,7 @@ def guest_userspace_plan(machine: Machine, guest: Guest, host: Snapshot, inside:
 
 
 def _done(inside: Snapshot, wanted: UserSpace) -> bool:
-    found = _libraries(inside)
+    found = libraries(inside)
     return (
         inside.text(LINKER) == wanted.linker
         and (inside.data("link", PROGRAM) or b"").decode().strip() == f"{wanted.inside}/bin/nvidia-smi"
@@ -164,19 +161,19 @@ def _strange(inside: Snapshot, version: str) -> tuple[str, ...]:
     """Libraries that the linker would find outside our folder, of another version (the file's name ends in it)."""
     return tuple(
         path
-        for path in _libraries(inside)
+        for path in libraries(inside)
         if not path.startswith(f"{MOUNTED}/") and not path.endswith(f".so.{version}")
     )
 
 
-def _libraries(inside: Snapshot) -> tuple[str, ...]:
+def libraries(inside: Snapshot) -> tuple[str, ...]:
     code, output = inside.command("nvidia-libraries")
     if code not in (0, 1):
         raise CouldNotLook(f"ldconfig -p ended with {code}: {output.strip()[:200]}")
     return tuple(line for line in output.splitlines() if re.match(r"/", line))
 
 
-def _unknown(where: str, error: CouldNotLook) -> Refusal:
+def unknown(where: str, error: CouldNotLook) -> Refusal:
     return Refusal(
         where,
         str(error),

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Sequence
 
 from checks.snapshot import CouldNotLook, Snapshot
 from provision.data.driver_packages import PARTS
+from provision.data.run_installer import Place
 from provision.host import apt_question
 from provision.host.apt_question import NO_REPOSITORY
-from provision.host.changes import Change, parse
 from provision.plan import Refusal
 from provision.spec import Driver
 
@@ -18,11 +18,15 @@ MANIFEST = "/var/lib/kpro/manifest.json"
 DEBIANS = frozenset(part.package for part in PARTS)
 
 
-def requests(driver: Driver) -> list[str]:
-    return [f"file:{MANIFEST}", f"cmd:{NAME}:{apt_question.question(driver)}", f"cmd:{AUDIT}:dpkg --audit"]
+def requests(driver: Driver, place: Place = "host") -> list[str]:
+    return [
+        f"file:{MANIFEST}",
+        f"cmd:{NAME}:{apt_question.question(driver, place)}",
+        f"cmd:{AUDIT}:dpkg --audit",
+    ]
 
 
-def refusals(snapshot: Snapshot, driver: Driver) -> list[Refusal]:
+def refusals(snapshot: Snapshot, driver: Driver, place: Place = "host") -> list[Refusal]:
     """Why apt would not install the driver; empty where it would, and where it does not know the vendor's repository
     yet. Raises CouldNotLook when it did not answer."""
     broken = _half_configured(snapshot)
@@ -33,22 +37,29 @@ def refusals(snapshot: Snapshot, driver: Driver) -> list[Refusal]:
         raise CouldNotLook(f"apt is not there, and route {driver.route!r} needs it")
     return [
         Refusal("machine.driver", seen, "found before anything was touched, instead of half-way", next_step)
-        for seen, next_step in why_not(driver, code, output, held_by_kpro(manifest(snapshot)))
+        for seen, next_step in why_not(driver, code, output, _ours(snapshot, driver, place), place)
     ]
 
 
-def manifest(snapshot: Snapshot) -> tuple[Change, ...]:
-    """What kpro changed on the machine. Raises CouldNotLook where its list is not readable."""
-    text = snapshot.text(MANIFEST)
+def _ours(snapshot: Snapshot, driver: Driver, place: Place) -> frozenset[str]:
+    if place == "guest":
+        return frozenset(part.package for part in apt_question.user_space(driver))
+    return held_by_kpro(snapshot)
+
+
+def held_by_kpro(snapshot: Snapshot) -> frozenset[str]:
+    """The packages that kpro itself put on hold: with a new pin it may change them. Raises CouldNotLook."""
+    return named_in_manifest(snapshot, ("hold",))
+
+
+def named_in_manifest(snapshot: Snapshot, kinds: tuple[str, ...]) -> frozenset[str]:
+    """The packages that kpro's changes of these kinds are about. Raises CouldNotLook."""
+    text = snapshot.text(MANIFEST) if ("file", MANIFEST) in snapshot.sections else None
     try:
-        return parse(text) if text else ()
+        changes = json.loads(text)["changes"] if text else []
+        return frozenset(name for change in changes if change["kind"] in kinds for name in change["names"])
     except (ValueError, TypeError, KeyError) as error:
         raise CouldNotLook(f"{MANIFEST} is not readable: {error}") from error
-
-
-def held_by_kpro(changes: Sequence[Change]) -> frozenset[str]:
-    """The packages that kpro itself put on hold: with a new pin it may change them."""
-    return frozenset(name for change in changes if change.kind == "hold" for name in change.names)
 
 
 def repository_is_unknown(snapshot: Snapshot) -> bool:
@@ -57,7 +68,11 @@ def repository_is_unknown(snapshot: Snapshot) -> bool:
 
 
 def why_not(
-    driver: Driver, code: int, output: str, ours: frozenset[str] = frozenset()
+    driver: Driver,
+    code: int,
+    output: str,
+    ours: frozenset[str] = frozenset(),
+    place: Place = "host",
 ) -> list[tuple[str, str]]:
     """What speaks against the install that apt simulated (``apt-get -s``), with the next step; empty: nothing. ``ours``
     are the packages that kpro itself holds."""
@@ -85,6 +100,13 @@ def why_not(
             )
         ]
     compiled = [name for name in _new(output) if name.endswith("-dkms") or name.startswith("nvidia-dkms")]
+    if place == "guest" and compiled:
+        return [
+            (
+                f"apt would bring a kernel module into the container: {', '.join(compiled)}; the module is the host's",
+                "set userspace='bind' or 'run' for this guest",
+            )
+        ]
     if driver.route == "ubuntu" and compiled:
         return [
             (

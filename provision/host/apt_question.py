@@ -3,15 +3,15 @@ Pure."""
 
 from __future__ import annotations
 
-import shlex
-
 from provision.data import driver_routes
 from provision.data.driver_packages import Part
 from provision.data.driver_routes import HEADERS, VENDOR
+from provision.data.run_installer import UNINSTALL, Place
 from provision.spec import Driver
 
 NO_REPOSITORY = "kpro: no repository"
 INSTALLED = "kpro: installed"
+LIBRARIES = "/usr/lib/x86_64-linux-gnu"
 
 _SYSTEM = 'id=$(. /etc/os-release 2>/dev/null && printf %s "$ID")'
 _KNOWN = "apt-cache madison \"$p\" | cut -d'|' -f2 | tr -d ' '"
@@ -35,7 +35,7 @@ _HEADERS_BY_KERNEL = (
 
 def _headers_by_meta() -> str:
     """The metapackages of kernels that are installed, and those that bring headers for the next kernel."""
-    names = " ".join(shlex.quote(f"{row.kernel}*") for row in HEADERS)
+    names = " ".join(f"'{row.kernel}*'" for row in HEADERS)
     cases = " ".join(f"{row.kernel}*) h={row.headers}${{m#{row.kernel}}} ;;" for row in HEADERS)
     # What ends in a release is a kernel and no metapackage.
     return (
@@ -76,24 +76,36 @@ def _signed(driver: Driver) -> str:
     )
 
 
-def packages(driver: Driver) -> str:
+def packages(driver: Driver, place: Place = "host") -> str:
     """Shell text that appends to ``$@`` what apt-get is to install, and sets ``missing`` where a version is not there;
-    each lack is printed."""
+    each lack is printed. A guest gets the user space alone."""
+    if place == "guest":
+        return f"{pinning(driver)}; {_exact(user_space(driver), driver.version)}"
     if driver.route == "debian":
         return f'{_exact(_parts(driver), driver.version)}; set -- "$@" dkms; {HEADERS_FOR_ALL}'
+    if driver.route == "run":
+        return f'set -- "$@" dkms make gcc; {HEADERS_FOR_ALL}'
     if driver.route == "ubuntu":
         return f"{_exact(_parts(driver), driver.version)}; {_signed(driver)}"
     ubuntu, debian = _parts(driver, "ubuntu"), _parts(driver)
-    pinning = " ".join(driver_routes.pinning_packages(driver.version))
     return (
-        f'{_SYSTEM}; for p in {pinning}; do [ -z "$({_KNOWN})" ] || {{ set -- "$@" "$p"; break; }}; done; '
+        f"{_SYSTEM}; {pinning(driver)}; "
         f'if [ "$id" = ubuntu ]; then {_exact(ubuntu, driver.version)}; else {_exact(debian, driver.version)}; fi; '
         f'set -- "$@" dkms; {HEADERS_FOR_ALL}'
     )
 
 
+def user_space(driver: Driver) -> tuple[Part, ...]:
+    """What a guest needs of a driver by packages: no kernel module, no firmware, nothing that loads one."""
+    return tuple(part for part in _parts(driver) if part.what == "user space" and part.exact) + tuple(
+        part for part in _parts(driver) if part.package == "nvidia-alternative"
+    )
+
+
 def pinning(driver: Driver) -> str:
     """Shell text that appends to ``$@`` the vendor's package that pins this driver, where there is one."""
+    if driver.route != "nvidia":
+        return ":"
     names = " ".join(driver_routes.pinning_packages(driver.version))
     return f'for p in {names}; do [ -z "$({_KNOWN})" ] || {{ set -- "$@" "$p"; break; }}; done'
 
@@ -106,7 +118,8 @@ def options(driver: Driver) -> tuple[str, str]:
     """What comes before and in a call of apt-get that decides as it will once the driver's pins are in place."""
     if driver.route != "nvidia":
         return "", ""
-    pins = shlex.quote(driver_routes.preferences(driver.version))
+    # No quote is in it: PREFERENCES is words, names and a version of known form.
+    pins = f"'{driver_routes.preferences(driver.version)}'"
     before = (
         "d=$(mktemp -d) || exit 1; trap 'rm -rf \"$d\"' EXIT; "
         f'{{ cat /etc/apt/preferences 2>/dev/null; echo; printf %s {pins}; }} >"$d/preferences"; '
@@ -114,28 +127,31 @@ def options(driver: Driver) -> tuple[str, str]:
     return before, '-o Dir::Etc::preferences="$d/preferences" '
 
 
-def simulated(driver: Driver) -> str:
+def simulated(driver: Driver, place: Place = "host") -> str:
     """Shell text: what apt-get would do, or why it would not. Ends with 1 where a version is not there."""
     before, option = options(driver)
     return (
-        f"export LC_ALL=C; set --; missing=; {packages(driver)}; "
+        f"export LC_ALL=C; set --; missing=; {packages(driver, place)}; "
         f'[ -z "$missing" ] || exit 1; {before}'
         f'apt-get {option}-s -q install --allow-downgrades --no-install-recommends "$@" 2>&1'
     )
 
 
-def question(driver: Driver) -> str:
+def question(driver: Driver, place: Place = "host") -> str:
     """As ``simulated``, asked of a machine that may have the driver already, or may not know the repository yet."""
-    script = f"{_installed(driver)}; "
+    script = f"{_installed(driver, place)}; "
     if driver.route == "nvidia":
         script += f"{{ {_KNOWS_VENDOR}; }} || {{ echo '{NO_REPOSITORY}'; exit 0; }}; "
-    return script + simulated(driver)
+    return script + simulated(driver, place)
 
 
-def _installed(driver: Driver) -> str:
+def _installed(driver: Driver, place: Place) -> str:
     """Apt takes seconds to answer: it is not asked where the package that a driver stands on is installed."""
-    names = {_stands_on(_parts(driver))}
-    if driver.route == "nvidia":
+    if driver.route == "run":
+        library = f"{LIBRARIES}/libcuda.so.{driver.version}"
+        return f"[ ! -e {UNINSTALL} ] || [ ! -e {library} ] || {{ echo '{INSTALLED}'; exit 0; }}"
+    names = {_stands_on(_parts(driver))} if place == "host" else {user_space(driver)[0].package}
+    if driver.route == "nvidia" and place == "host":
         names.add(_stands_on(_parts(driver, "ubuntu")))
     looks = " ".join(
         f"have=$(dpkg-query -W -f '${{db:Status-Abbrev}}${{Version}}' {name} 2>/dev/null); "

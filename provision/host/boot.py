@@ -50,18 +50,16 @@ _KERNEL_LOG = f"dmesg 2>&1 | grep -iE '{_TELLS}' | tail -n 500"
 REQUESTS = [
     *(f"glob:{folder}/*.conf" for folder in (*_MODPROBE, *_LISTS)),
     *(f"glob:{folder}/*.rules" for folder in _RULES[:-1]),
-    f"with:vfio|pci-stub|driver_override:{_RULES[-1]}/*.rules",
+    # Of what packages brought, only what can concern functions: one process for all of it.
+    f"with:vfio|pci-stub|driver_override|nodedev-detach|driverctl:{_RULES[-1]}/*.rules {_DRACUT[1]}/*.conf"
+    f" {_INITRAMFS[1]}hooks/* {_INITRAMFS[1]}scripts/*/*",
     "file:/etc/modules",
     "file:/etc/initramfs-tools/modules",
     "glob:/etc/initramfs-tools/hooks/*",
     "glob:/etc/initramfs-tools/scripts/*/*",
-    f"with:{BINDING}:/usr/share/initramfs-tools/hooks/* /usr/share/initramfs-tools/scripts/*/*",
     f"file:{_DRACUT_FILE}",
     f"glob:{_DRACUT[0]}/*.conf",
-    f"with:vfio|pci-stub:{_DRACUT[1]}/*.conf",
     f"units:{BINDING}",
-    "names:/etc/systemd/system/*.wants/*",
-    "names:/etc/systemd/system/*.requires/*",
     "glob:/etc/driverctl.d/*",
     "file:/etc/default/grub",
     "tool:update-grub",

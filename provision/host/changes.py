@@ -33,6 +33,7 @@ class Change:
       ``names`` are the units that serve in it.
     - ``unit``: the systemd unit ``id`` was ``before`` (``enabled active``, ``disabled inactive``, …).
     - ``packages``: ``names`` were installed, and had not been.
+    - ``installer``: NVIDIA's .run installer of version ``id`` ran.
     - ``hold``: the packages ``names`` were put on hold, and had not been.
     - ``running``: the container ``id`` of Proxmox was stopped.
     - ``key``: the key ``path`` of the guest ``id`` was set to ``written`` with the program ``folder`` (qm, pct), and
@@ -197,6 +198,8 @@ def _words(changes: Sequence[Change], at: int) -> list[str]:
             return ["unit", change.id, *change.before.split()]
         case "packages":
             return ["packages", *change.names]
+        case "installer":
+            return ["installer", change.id]
         case "hold":
             return ["unhold", *change.names]
         case "running":

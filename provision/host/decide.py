@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from checks.bdf import Bdf
 from checks.snapshot import CouldNotLook, Snapshot
 from provision.driver.archive import Prebuilt
+from provision.driver.installer import Installer
 from provision.host import view
 from provision.host.driver import driver_plan
 from provision.host.driver_checks.judge import checks_plan
@@ -22,7 +23,10 @@ _CHECK = "correct the inventory, or look at the machine with: lspci -Dnn -d 10de
 
 
 def host_plan(
-    machine: Machine, snapshot: Snapshot, held: Sequence[Prebuilt] = (), more: Sequence[Reason] = ()
+    machine: Machine,
+    snapshot: Snapshot,
+    held: Sequence[Prebuilt | Installer] = (),
+    more: Sequence[Reason] = (),
 ) -> Plan:
     """Steps 1-5: refusals, notes and, on a managed machine, what changes the metal. A machine that is not managed is
     only looked at: its GPUs must be ready. ``held`` are the drivers that the controller has prebuilt; ``more`` are

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from checks.snapshot import CouldNotLook, Snapshot
-from provision.data import driver_packages, driver_routes, drivers
-from provision.data.driver_routes import APT_ROUTES
-from provision.data.kernels import known_failure, verdict
+from provision.data import drivers
+from provision.data.driver_routes import APT_ROUTES, ASKING_ROUTES
+from provision.data.kernels import verdict
 from provision.driver.archive import Prebuilt
-from provision.host import apt_asked, driver_hold, driver_repository, driver_seen, kernels, view
+from provision.driver.installer import Installer
+from provision.host import (
+    apt_asked,
+    driver_hold,
+    driver_repository,
+    driver_seen,
+    kernels,
+    view,
+)
+from provision.host.driver_against import ROUTES
+from provision.host.driver_case import Case, cuda, in_place, installer
 from provision.host.driver_foreign import foreign
-from provision.host.driver_seen import ModuleFile, os_release
 from provision.host.flavour import flavour_refusals
 from provision.plan import Item, Plan, Refusal, Step
-from provision.spec import Driver, Machine
+from provision.spec import Machine
 
 WHERE = "machine.driver"
 
@@ -24,7 +33,7 @@ WHERE = "machine.driver"
 class Install:
     """The driver to put in place for the ``kernels`` that lack it; ``archives`` (route prebuilt) are one for each of
     them; ``signed``: the kernel takes no module without a signature; ``trial``: those of the kernels of which nobody
-    reported whether the driver compiles there."""
+    reported whether the driver compiles there; ``installer`` (route run) is the controller's."""
 
     route: str
     version: str
@@ -33,27 +42,7 @@ class Install:
     archives: tuple[Prebuilt, ...] = ()
     signed: bool = False
     trial: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class _Case:
-    """What the judges of one machine share."""
-
-    machine: Machine
-    driver: Driver
-    snapshot: Snapshot
-    held: Sequence[Prebuilt]
-    kernels: tuple[str, ...]
-    modules: tuple[ModuleFile, ...]
-    packages: dict[str, str]
-
-    @property
-    def system(self) -> str:
-        return os_release(self.snapshot).get("ID", "")
-
-    @property
-    def pin(self) -> str:
-        return f"{self.driver.version} {self.driver.flavour}"
+    installer: Installer | None = None
 
 
 def requests(machine: Machine) -> list[str]:
@@ -61,12 +50,14 @@ def requests(machine: Machine) -> list[str]:
     if machine.driver is None or not machine.managed:
         return []
     wanted = [*driver_seen.requests(), *kernels.REQUESTS]
-    if machine.driver.route in APT_ROUTES:
+    if machine.driver.route == "run":
+        wanted.append(f"stat:{cuda(machine.driver)}")
+    if machine.driver.route in ASKING_ROUTES:
         wanted += ["file:/etc/os-release", *apt_asked.requests(machine.driver)]
     return wanted
 
 
-def driver_plan(machine: Machine, snapshot: Snapshot, held: Sequence[Prebuilt] = ()) -> Plan:
+def driver_plan(machine: Machine, snapshot: Snapshot, held: Sequence[Prebuilt | Installer] = ()) -> Plan:
     """``driver.install`` where the pin is not in place, or every reason why it cannot be. ``held`` are the prebuilt
     archives of the controller."""
     driver = machine.driver
@@ -76,7 +67,7 @@ def driver_plan(machine: Machine, snapshot: Snapshot, held: Sequence[Prebuilt] =
     missing: tuple[str, ...] = ()
     holding: list[Refusal] = []
     boots: tuple[Item, ...] = ()
-    case: _Case | None = None
+    case: Case | None = None
     try:
         wrong = drivers.wrong(driver.version)
         if wrong:
@@ -85,7 +76,7 @@ def driver_plan(machine: Machine, snapshot: Snapshot, held: Sequence[Prebuilt] =
             )
         else:
             refusals += flavour_refusals(machine, view.pci_functions(snapshot) if machine.gpus else ())
-        case = _Case(
+        case = Case(
             machine,
             driver,
             snapshot,
@@ -94,18 +85,8 @@ def driver_plan(machine: Machine, snapshot: Snapshot, held: Sequence[Prebuilt] =
             driver_seen.modules(snapshot),
             driver_seen.packages(snapshot),
         )
-        missing = tuple(kernel for kernel in case.kernels if not _in_place(case, kernel))
-        if missing and driver.route not in _ROUTES:
-            refusals.append(
-                Refusal(
-                    f"{WHERE}.route",
-                    f"route {driver.route!r} is not one that kpro installs by, and {case.pin} is not in place for "
-                    + ", ".join(missing),
-                    "the driver would not be put in place",
-                    f"use one of {', '.join(sorted(_ROUTES))}, or install it yourself",
-                )
-            )
-        elif missing and not wrong:
+        missing = tuple(kernel for kernel in case.kernels if not in_place(case, kernel))
+        if missing and not wrong:
             against, holding = _judged(case, missing)
             refusals += against
             missing = tuple(kernel for kernel in missing if not holding or kernel == case.kernels[0])
@@ -138,14 +119,14 @@ def _order(item: Item) -> int:
     return kinds.index(item.kind)
 
 
-def _before(case: _Case) -> tuple[Item, ...]:
+def _before(case: Case) -> tuple[Item, ...]:
     """What has to be there before the packages can be asked for."""
     if case.driver.route != "nvidia" or not apt_asked.repository_is_unknown(case.snapshot):
         return ()
     return (driver_repository.item(case.machine, case.driver, case.snapshot),)
 
 
-def _loose(case: _Case) -> tuple[Item, ...]:
+def _loose(case: Case) -> tuple[Item, ...]:
     """Packages of a driver in place that an upgrade would take along."""
     if case.driver.route not in APT_ROUTES:
         return ()
@@ -153,7 +134,7 @@ def _loose(case: _Case) -> tuple[Item, ...]:
     return (driver_hold.item(case.machine, loose),) if loose else ()
 
 
-def _judged(case: _Case, missing: tuple[str, ...]) -> tuple[list[Refusal], list[Refusal]]:
+def _judged(case: Case, missing: tuple[str, ...]) -> tuple[list[Refusal], list[Refusal]]:
     """What speaks against installing it, and what speaks only against a kernel that does not run yet: that one is not
     booted into until it has a driver."""
     running = tuple(kernel for kernel in missing if kernel == case.kernels[0])
@@ -175,12 +156,12 @@ def _judged(case: _Case, missing: tuple[str, ...]) -> tuple[list[Refusal], list[
     return [*wrong, why], []
 
 
-def _against(case: _Case, wanted: tuple[str, ...]) -> list[Refusal]:
+def _against(case: Case, wanted: tuple[str, ...]) -> list[Refusal]:
     route = case.driver.route
-    return foreign(route, case.snapshot, case.modules, case.packages) + _ROUTES[route](case, wanted)
+    return foreign(route, case.snapshot, case.modules, case.packages) + ROUTES[route](case, wanted)
 
 
-def _boots(case: _Case, holding: Sequence[Refusal]) -> tuple[Item, ...]:
+def _boots(case: Case, holding: Sequence[Refusal]) -> tuple[Item, ...]:
     """What the boot loader has to be told. Raises CouldNotLook."""
     if holding:
         item = kernels.hold(case.machine, case.snapshot, ", ".join(case.kernels[1:]))
@@ -189,7 +170,7 @@ def _boots(case: _Case, holding: Sequence[Refusal]) -> tuple[Item, ...]:
     return (item,) if item else ()
 
 
-def _item(case: _Case, missing: tuple[str, ...]) -> Item:
+def _item(case: Case, missing: tuple[str, ...]) -> Item:
     driver = case.driver
     archives: tuple[Prebuilt, ...] = ()
     if driver.route == "prebuilt":
@@ -212,123 +193,6 @@ def _item(case: _Case, missing: tuple[str, ...]) -> Item:
             archives,
             driver_seen.must_be_signed(case.snapshot),
             trial,
+            installer(case) if driver.route == "run" else None,
         ),
     )
-
-
-def _in_place(case: _Case, kernel: str) -> bool:
-    """Would modprobe find the pinned module for this kernel, put there by the pinned route, and is the rest whole?"""
-    driver = case.driver
-    found = [module for module in case.modules if module.kernel == kernel]
-    if not found or any(
-        (module.version, module.flavour, module.indexed) != (driver.version, driver.flavour, True)
-        or _release(module) != kernel
-        for module in found
-    ):
-        return False
-    if driver.route not in _ROUTES:
-        # Put there by the operator: the modules are what can be judged.
-        return True
-    if driver.route == "prebuilt":
-        return any(
-            receipt.whole
-            and (receipt.kernel, receipt.route, receipt.version, receipt.flavour)
-            == (kernel, "prebuilt", driver.version, driver.flavour)
-            for receipt in driver_seen.receipts(case.snapshot)
-        )
-    return all(
-        driver_packages.upstream(case.packages.get(part.package, "-")) == driver.version
-        for part in driver_routes.parts(driver.route, driver.flavour, driver.version, case.system)
-        if part.needed and part.exact
-    )
-
-
-def _release(module: ModuleFile) -> str:
-    return module.vermagic.split()[0] if module.vermagic else ""
-
-
-def _does_not_build(case: _Case, kernels: Sequence[str]) -> list[Refusal]:
-    rows = [(kernel, known_failure(case.driver.version, kernel)) for kernel in kernels]
-    return [
-        Refusal(
-            f"{WHERE}.version",
-            f"driver {case.driver.version} does not compile on kernel {kernel}: {row.why} ({row.source})",
-            "the kernel would boot without a driver",
-            f"use {row.instead}",
-        )
-        for kernel, row in rows
-        if row
-    ]
-
-
-def _prebuilt(case: _Case, missing: Sequence[str]) -> list[Refusal]:
-    there = {*case.held, *driver_seen.archives(case.snapshot)}
-    refusals = []
-    if not case.snapshot.has_tool("zstd"):
-        refusals.append(
-            Refusal(
-                f"machine {case.machine.name}",
-                "the program zstd is not there",
-                "a prebuilt driver is a zstd archive",
-                "apt-get install zstd",
-            )
-        )
-    for kernel in missing:
-        if Prebuilt(case.driver.version, case.driver.flavour, kernel) in there:
-            continue
-        known = _does_not_build(case, (kernel,))
-        refusals += known or [
-            Refusal(
-                f"{WHERE}.route",
-                f"there is no prebuilt driver {case.pin} for kernel {kernel}",
-                "this route compiles nothing on the machine",
-                f"provision build-driver --driver {case.driver.version} --kernel {kernel} "
-                f"--flavour {case.driver.flavour}{_suite(case.snapshot)}",
-            )
-        ]
-    return refusals
-
-
-def _suite(snapshot: Snapshot) -> str:
-    name = codename(snapshot)
-    return f" --suite {name}" if name in {row.suite for row in drivers.DEBIAN} else ""
-
-
-def codename(snapshot: Snapshot) -> str:
-    """VERSION_CODENAME of /etc/os-release."""
-    return os_release(snapshot).get("VERSION_CODENAME", "")
-
-
-def _debian(case: _Case, missing: Sequence[str]) -> list[Refusal]:
-    return _does_not_build(case, missing) + apt_asked.refusals(case.snapshot, case.driver)
-
-
-def _nvidia(case: _Case, missing: Sequence[str]) -> list[Refusal]:
-    return [
-        *_does_not_build(case, missing),
-        *driver_repository.refusals(case.snapshot),
-        *apt_asked.refusals(case.snapshot, case.driver),
-    ]
-
-
-def _ubuntu(case: _Case, missing: Sequence[str]) -> list[Refusal]:
-    """Nothing is compiled: which kernels have modules is what apt says."""
-    if case.system != "ubuntu":
-        return [
-            Refusal(
-                f"{WHERE}.route",
-                f"route 'ubuntu' takes the modules that Ubuntu signed, and this machine is {case.system or 'unknown'}",
-                "they are built for Ubuntu's kernels alone",
-                "use route='nvidia' or 'debian'",
-            )
-        ]
-    return apt_asked.refusals(case.snapshot, case.driver)
-
-
-_ROUTES: dict[str, Callable[[_Case, Sequence[str]], list[Refusal]]] = {
-    "debian": _debian,
-    "nvidia": _nvidia,
-    "prebuilt": _prebuilt,
-    "ubuntu": _ubuntu,
-}
-"""The routes that kpro installs by: each says what speaks against an install for the kernels that lack the driver."""

@@ -62,12 +62,12 @@ def _run_installer(snapshot: Snapshot) -> list[Refusal]:
     ]
 
 
-def _is_driver(name: str) -> bool:
+def is_driver(name: str) -> bool:
     return name in _DEBIAN or name.startswith(_DRIVERS) or ("nvidia" in name and name.endswith("-dkms"))
 
 
 def _beside_files(route: str, modules: Sequence[ModuleFile], packages: Mapping[str, str]) -> list[Refusal]:
-    theirs = sorted(filter(_is_driver, packages))
+    theirs = sorted(filter(is_driver, packages))
     if theirs:
         return [
             Refusal(
@@ -110,7 +110,7 @@ def _beside_ours(ours: Sequence[ModuleFile]) -> list[Refusal]:
 
 def _beside_packages(route: str, modules: Sequence[ModuleFile], packages: Mapping[str, str]) -> list[Refusal]:
     refusals = _beside_ours([module for module in modules if f"/{KPRO_MODULES}/" in module.path])
-    theirs = sorted(name for name in packages if _is_driver(name) and not _OWN[route](name))
+    theirs = sorted(name for name in packages if is_driver(name) and not _OWN[route](name))
     if theirs:
         refusals.append(
             Refusal(

@@ -26,6 +26,10 @@ class AddRepository:
     fingerprint: str
     driver: Driver
 
+    @property
+    def distro(self) -> str:
+        return self.address.rsplit("/", 1)[1]
+
 
 def refusals(snapshot: Snapshot) -> list[Refusal]:
     """Why the repository cannot be added to this machine."""
@@ -48,21 +52,19 @@ def _row(snapshot: Snapshot) -> driver_routes.Repository | None:
 
 
 def item(machine: Machine, driver: Driver, snapshot: Snapshot) -> Item:
+    wanted = to_add(driver, snapshot)
+    text = (
+        f"add NVIDIA's repository {wanted.distro} (keyring {VENDOR.keyring}, key {VENDOR.fingerprint[-8:]}), then ask "
+        f"apt for driver {driver.version}: it stays only if apt would install it"
+    )
+    return Item(Step.DRIVER, "driver.repository", machine.host_name, wanted.distro, text, wanted)
+
+
+def to_add(driver: Driver, snapshot: Snapshot) -> AddRepository:
+    """For a system that ``refusals`` did not refuse."""
     row = _row(snapshot)
     assert row is not None, "refused before"
-    address = f"{VENDOR.address}/{row.distro}"
-    text = (
-        f"add NVIDIA's repository {row.distro} (keyring {VENDOR.keyring}, key {VENDOR.fingerprint[-8:]}), then ask apt "
-        f"for driver {driver.version}: it stays only if apt would install it"
-    )
-    return Item(
-        Step.DRIVER,
-        "driver.repository",
-        machine.host_name,
-        row.distro,
-        text,
-        AddRepository(address, VENDOR.fingerprint, driver),
-    )
+    return AddRepository(f"{VENDOR.address}/{row.distro}", VENDOR.fingerprint, driver)
 
 
 def wrong_keyring(paths: list[str], keys: bytes, sources: str, address: str, fingerprint: str) -> list[str]:

@@ -32,6 +32,12 @@ _PACKAGES = (
     r"'linux-headers-*' 2>/dev/null || command -v dpkg-query >/dev/null"
 )
 
+LIBRARIES = (
+    "ldconfig -p 2>/dev/null | sed -n 's/^.* => //p' | grep -E '/lib(cuda|nvidia-ml)[.]so[.]1$' | "
+    'while read -r f; do readlink -f "$f"; done'
+)
+"""The files that the linker takes for CUDA and NVML."""
+
 _RECEIPTS = f"""cd {RECEIPTS} 2>/dev/null || exit 0
 for f in *.files; do
   [ -e "$f" ] || continue
@@ -56,6 +62,11 @@ def requests() -> list[str]:
         f"cmd:driver-packages:{_PACKAGES}",
         f"cmd:driver-receipts:{_RECEIPTS}",
     ]
+
+
+def guest_requests() -> list[str]:
+    """What the snapshot of a guest has to look at for a user space of its own."""
+    return [f"cmd:driver-packages:{_PACKAGES}", f"cmd:nvidia-libraries:{LIBRARIES}"]
 
 
 @dataclass(frozen=True)

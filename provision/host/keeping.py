@@ -29,6 +29,7 @@ __all__ = [
     "before_file",
     "before_files",
     "before_hold",
+    "before_installer",
     "before_module",
     "before_packages",
     "before_sleep",
@@ -196,6 +197,11 @@ def before_hold(host: Host, run: str, names: Sequence[str]) -> None:
     loose = tuple(name for name in names if name not in held)
     if loose:
         note(host, [Change("hold", run, id="packages", names=loose)])
+
+
+def before_installer(host: Host, run: str, version: str) -> None:
+    """Notes that NVIDIA's installer is about to run. Raises ActFailed."""
+    note(host, [Change("installer", run, id=version)])
 
 
 def changes_on(host: Host) -> tuple[Change, ...]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from checks import pack
 from provision.driver import cache as prebuilt
+from provision.driver.installer import Installer
 from provision.planner import Wanted
 from provision.spec import Machine
 from provision.stack.decide import Shipped
@@ -39,4 +40,12 @@ def wanted_for(machine: Machine) -> Wanted:
         for guest in machine.guests
     }
     uv = _uv() if any(services.values()) else None
-    return Wanted(services, _pyz(), uv, prebuilt.held())
+    return Wanted(services, _pyz(), uv, (*prebuilt.held(), *_installers(machine)))
+
+
+def _installers(machine: Machine) -> tuple[Installer, ...]:
+    driver = machine.driver
+    by_run = driver is not None and (
+        driver.route == "run" or any(guest.userspace == "run" for guest in machine.guests)
+    )
+    return (prebuilt.installer(driver.version, driver.installer, driver.sha256),) if driver and by_run else ()

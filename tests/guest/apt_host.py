@@ -9,6 +9,14 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+from provision import acts
+from provision.acts.voice import Voice
+from provision.driver.installer import Installer
+from provision.host import boot
+from provision.host.driver import driver_plan, requests
+from provision.plan import Item, Plan
+from provision.spec import Machine
+from tests.doubles.apt import archive, catalogue
 from tests.guest.rig import Container
 from tests.unit.driver.rooted import Place
 
@@ -81,3 +89,30 @@ def prepare(container: Container, archives: Path, names: tuple[str, ...], instal
     place = Contained(container)
     place.must(f"apt-get -q update && DEBIAN_FRONTEND=noninteractive apt-get -q -y install {install}")
     return place
+
+
+def make_bare(container: Container, folder: Path) -> Contained:
+    """A Debian with two kernels, Debian's own driver in its sources, and no driver installed."""
+    archive.write(folder / "main", "Debian", "bookworm", [*catalogue.BASE, *catalogue.debian(catalogue.OLD)])
+    newer = catalogue.debian(catalogue.OLD, security=catalogue.NEW)
+    archive.write(folder / "security", "Debian", "bookworm-security", newer)
+    images = f"linux-image-amd64 linux-image-{catalogue.KERNEL}"
+    place = prepare(container, folder, ("main", "security"), images)
+    # The kernel that runs is this machine's: the container says the one that it has.
+    place.must(
+        f"printf '#!/bin/sh\\necho {catalogue.KERNEL}\\n' >/usr/local/bin/uname; chmod 755 /usr/local/bin/uname"
+    )
+    return place
+
+
+def plan(host: Contained, machine: Machine, *held: Installer) -> Plan:
+    looked = [*boot.REQUESTS, "cmd:uname-r:uname -r", *requests(machine)]
+    return driver_plan(machine, host.look(looked), held)
+
+
+def carry_out(host: Contained, item: Item, run: str = "20261130T030000Z-aaaaaa") -> None:
+    acts.carry_out(host, item, Voice(run, host.said.append))  # type: ignore[arg-type]
+
+
+def undone(host: Contained) -> str:
+    return host.must("KPRO_RUN=x sh /var/lib/kpro/undo.sh")

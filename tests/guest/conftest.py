@@ -15,6 +15,9 @@ from gevent import subprocess
 
 from provision.guest import root
 from provision.spec import Machine
+from tests.doubles.apt import archive, catalogue
+from tests.doubles.apt.archive import Key
+from tests.guest.apt_host import Contained, Served, make_bare
 from tests.guest.rig import Container, Sshd, make_container, make_sshd
 
 # Read before any test gets a home of its own: a root is built once for all sessions.
@@ -81,6 +84,48 @@ def container(new_container: Callable[..., Container]) -> Container:
 def stopped_container(new_container: Callable[..., Container]) -> Container:
     """A container that exists and does not run."""
     return new_container(start=False)
+
+
+@pytest.fixture(scope="session")
+def bare_host(new_container: Callable[..., Container], tmp_path_factory: pytest.TempPathFactory) -> Contained:
+    """A container as a machine without a driver, with loopback archives. Leave it as you found it."""
+    return make_bare(new_container(start=False), tmp_path_factory.mktemp("archives"))
+
+
+@pytest.fixture
+def host(bare_host: Contained, monkeypatch: pytest.MonkeyPatch) -> Contained:
+    """It is the machine of the acts."""
+    bare_host.use(monkeypatch)
+    return bare_host
+
+
+@pytest.fixture(scope="session")
+def key(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Key]:
+    key = Key.make(tmp_path_factory.mktemp("gnupg") / "home")
+    yield key
+    key.stop()
+
+
+@pytest.fixture(scope="session")
+def vendor(tmp_path_factory: pytest.TempPathFactory, key: Key) -> Iterator[Served]:
+    """NVIDIA's repository for debian12, and its keyring package."""
+    folder = tmp_path_factory.mktemp("vendor")
+    served = Served(folder)
+    here = folder / "debian12/x86_64"
+    debs = catalogue.nvidia(catalogue.VERSION, catalogue.NEWER, "620.10.01", fails_on=catalogue.BROKEN)
+    archive.write(here, "NVIDIA", "", debs, key, "NVIDIA CUDA")
+    deb = catalogue.keyring(f"{served.address}/debian12/x86_64", key.public).build(here)
+    deb.rename(here / "cuda-keyring_1.1-1_all.deb")
+    for name, other in (("forged", Key.make(folder.parent / f"{folder.name}-forger")), ("unsigned", None)):
+        # The right keyring, over lists that somebody else signed, or nobody.
+        place = folder / name / "debian12/x86_64"
+        archive.write(place, "NVIDIA", "", catalogue.nvidia(catalogue.VERSION), other, "NVIDIA CUDA")
+        deb = catalogue.keyring(f"{served.address}/{name}/debian12/x86_64", key.public).build(place)
+        deb.rename(place / "cuda-keyring_1.1-1_all.deb")
+        if other:
+            other.stop()
+    yield served
+    served.stop()
 
 
 @pytest.fixture(scope="session")

@@ -9,19 +9,15 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from provision.driver import pack
-from provision.driver.archive import Prebuilt
 from provision.testhost.vm.image import Image
 from tests.vm import packages
 from tests.vm.place import CONTAINER, FIRST, SECOND, Metal
-from tests.vm.rig import FUNCTIONS
 
 pytestmark = pytest.mark.usefixtures("one_operator")
 
@@ -36,7 +32,10 @@ ExecStart=/bin/sh -c 'exec 3</dev/nvidiactl; exec sleep infinity'
 @pytest.fixture(scope="module")
 def drivers(vm_image: Image, prebuilt: Path) -> dict[str, Path]:
     """The archive of the second driver, for the kernel that runs and for the one that arrives."""
-    return {kernel: packages.driver(*NEW, kernel) for kernel in (vm_image.kernel, packages.arriving(vm_image.kernel))}
+    return {
+        kernel: packages.driver(*NEW, kernel)
+        for kernel in (vm_image.kernel, packages.arriving(vm_image.kernel))
+    }
 
 
 @pytest.fixture
@@ -87,7 +86,9 @@ def test_a_machine_serves_with_the_first_driver(metal: Metal) -> None:
     assert loaded(metal) == OLD
 
 
-def test_a_stranger_is_named_and_nobody_is_stopped(metal: Metal, daemon: None, drivers: dict[str, Path]) -> None:
+def test_a_stranger_is_named_and_nobody_is_stopped(
+    metal: Metal, daemon: None, drivers: dict[str, Path]
+) -> None:
     pid = metal.sh("setsid sh -c 'exec 3</dev/nvidiactl; exec sleep 5000' >/dev/null 2>&1 & echo $!").strip()
     metal.write(driver=NEW[0], flavour=NEW[1])
     plan = metal.plan()["machines"][0]
@@ -121,7 +122,9 @@ def test_another_driver_takes_over_and_the_service_answers(metal: Metal, drivers
     metal.write(driver=NEW[0], flavour=NEW[1])
     plan = metal.plan()["machines"][0]
     (stop,) = [item for item in plan["items"] if item["kind"] == "guests.stop"]
-    assert f"stop container {CONTAINER}: kpro-tiny.service is down while driver {OLD[0]} (open)" in stop["text"]
+    assert (
+        f"stop container {CONTAINER}: kpro-tiny.service is down while driver {OLD[0]} (open)" in stop["text"]
+    )
     done = metal.apply()
     assert done.returncode == 0, done.stderr[-5000:]
     in_service(metal, NEW)
@@ -136,7 +139,9 @@ def test_a_controller_that_dies_half_way_leaves_what_the_next_apply_completes(me
     metal.write()
     applying = metal.start_apply()
     until = time.monotonic() + 300
-    while not [event for event in metal.events() if (event["event"], event.get("kind")) == ("done", "guests.stop")][1:]:
+    while not [
+        event for event in metal.events() if (event["event"], event.get("kind")) == ("done", "guests.stop")
+    ][1:]:
         assert time.monotonic() < until
         assert applying.poll() is None
         time.sleep(0.2)

@@ -25,7 +25,8 @@ ORIGINS = {"debian": ("debian", "*"), "nvidia": ("nvidia", "*"), "ubuntu": ("ubu
 def judge(scene: Scene) -> Said:
     if scene.driver is None or scene.driver.route not in PACKAGED:
         return
-    ours = apt_asked.held_by_kpro(apt_asked.manifest(scene.snapshot))
+    # What kpro holds itself it changes with a new pin.
+    ours = apt_asked.held_by_kpro(scene.snapshot)
     old = [
         f"{name} {package.version}"
         for name, package in sorted(scene.packages.items())

@@ -17,6 +17,9 @@ OWN = (DRIVER_FILE, RULES_FILE, MODULES_FILE)
 
 _ELSEWHERE = ("/run/", "/usr/local/lib/", "/usr/lib/")
 _UNITS = ("/etc/systemd/system/", "/usr/local/lib/systemd/system/")
+_OUR_UNITS = "kpro-"
+"""kpro's own units set GPUs aside that stay with virtual machines, and no others."""
+
 _CRON = ("/etc/crontab", "/etc/cron.d/", "/var/spool/cron/crontabs/")
 _STARTED = ("/etc/systemd/system/*.wants/*", "/etc/systemd/system/*.requires/*")
 
@@ -86,7 +89,8 @@ def _programs(snapshot: Snapshot) -> Iterator[Place]:
         yield Place(path, text, foreign.script, None)
     for path, text in texts.items():
         if path.startswith(_UNITS) and path.endswith((".service", ".conf")):
-            yield Place(path, text, _unit(snapshot, path, texts), None)
+            if not foreign.unit_name(path).startswith(_OUR_UNITS):
+                yield Place(path, text, _unit(snapshot, path, texts), None)
         elif path == "/etc/rc.local":
             yield Place(path, text, _starter(texts, foreign.rc_local), None)
         elif path.startswith(_CRON):

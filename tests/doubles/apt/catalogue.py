@@ -5,7 +5,9 @@ from __future__ import annotations
 
 from tests.doubles.apt.archive import Deb
 from tests.doubles.apt.dkms import DKMS, KMOD, dkms_package, module
+from tests.doubles.library import library
 
+VERSION, NEWER = "580.159.04", "580.178.04"
 OLD, NEW = "535.261.03-1", "535.309.01-1"
 KERNEL, NEXT = "6.1.0-50-amd64", "6.1.0-53-amd64"
 PVE = "6.17.4-2-pve"
@@ -37,6 +39,10 @@ def kernel(release: str, version: str = "6.1.176-1") -> Deb:
             f"/lib/modules/{release}/modules.dep": "kernel/loop.ko:\n",
         },
     )
+
+
+def _library(name: str, version: str) -> dict[str, str]:
+    return {f"/usr/lib/x86_64-linux-gnu/{name}.so.{version}": library(f"{name}.so.1").decode("latin-1")}
 
 
 def _user_space(version: str) -> list[Deb]:
@@ -89,6 +95,14 @@ BASE = (
     headers(NEXT),
     Deb("linux-image-amd64", "6.1.176-1", f"linux-image-{NEXT}"),
     Deb("linux-headers-amd64", "6.1.176-1", f"linux-headers-{NEXT}"),
+    Deb("make", "4.3-4.1", files={"/usr/bin/make": "#!/bin/sh\nexit 99\n"}),
+    Deb(
+        "gcc",
+        "12.2.0-3",
+        files=dict.fromkeys(
+            ("/usr/bin/gcc", "/usr/bin/cc"), '#!/bin/sh\n[ "$1" = -dumpversion ] || exit 99\necho 12\n'
+        ),
+    ),
 )
 PROXMOX = (
     kernel(PVE, "6.17.4-2"),
@@ -108,9 +122,9 @@ def nvidia(*versions: str, fails_on: str = "") -> list[Deb]:
         exact = f"(= {package})"
         found += [
             _pinning(f"nvidia-driver-pinning-{version}", package, version),
-            Deb("libcuda1", package, f"libnvidia-cfg1 {exact}"),
+            Deb("libcuda1", package, f"libnvidia-cfg1 {exact}", files=_library("libcuda", version)),
             Deb("libnvidia-cfg1", package),
-            Deb("libnvidia-ml1", package),
+            Deb("libnvidia-ml1", package, files=_library("libnvidia-ml", version)),
             Deb("nvidia-modprobe", package),
             Deb("nvidia-persistenced", package, f"libnvidia-cfg1 {exact}"),
             Deb("nvidia-kernel-support", package),

@@ -42,9 +42,9 @@ TABLE = (
         "kpro5",
         "kpro5-locked",
         REFUSED,
-        ("machine.driver.route", "machine.guests[0]"),
+        ("machine.guests[0]",),
         _STACK | {2, 3, 5},
-        "both GPUs on vfio-pci, no container yet",
+        "both GPUs on vfio-pci, NVIDIA's repository not set up, no container yet",
     ),
     Row("kpro6", "kpro6", PENDING, (), _STACK | {5}, "container runs, nothing of kpro in it"),
     Row("fleet", "fleet", PENDING, (), _STACK | {5}, "one recorded host stands for all six"),
@@ -205,8 +205,12 @@ def test_another_driver_than_the_loaded_one_waits_for_a_reboot_while_that_one_is
     changed.write_text((repo_root / "inventories" / "kpro6.py").read_text().replace(old, new))
     tree = tmp_path / "machine"
     subprocess.run(["cp", "-a", str(machines / "kpro6"), str(tree)], check=True)
+    for name, said in (("apt-driver", "Inst x (580.178.04-1 NVIDIA CUDA:x [amd64])\n"), ("dpkg-audit", "")):
+        (tree / f".kpro/cmd/{name}.out").write_text(said)
+        (tree / f".kpro/cmd/{name}.rc").write_text("0\n")
     _, (found,) = plan(str(changed), tree)
-    assert refused([found]) == ["machine.driver.route"]
+    assert refused([found]) == []
+    assert found.of("driver.install", "kpro6")
     (reboot,) = found.of("reboot", "kpro6")
     assert "580.159.04 (open) is in use by process 1733 (/usr/bin/nvidia-persistenced" in reboot.text
     assert not found.of("driver.load", "kpro6")

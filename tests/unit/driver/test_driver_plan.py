@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from provision.driver.archive import Prebuilt
 from provision.host.boot import PROXMOX_LOADERS
 from provision.host.driver import Install, driver_plan, requests
+from provision.host.driver_foreign import foreign
 from provision.host.kernels import DROP_IN, MARK, NOTHING, ONCE, PIN, Hold, drop_in
 from provision.plan import Plan
 from provision.spec import Driver, Machine
@@ -242,11 +245,79 @@ def test_every_reason_is_given_at_once(machine: Machine, host: Seen) -> None:
     assert "build-driver" in said
 
 
-def test_an_unknown_version_and_a_route_that_is_not_there_are_refused(machine: Machine, host: Seen) -> None:
-    pinned = machine.model_copy(update={"driver": Driver(version="535.261.04", flavour="open", route="run")})
-    said = reasons(plan(pinned, host))
-    assert "did you mean '535.261.03'" in said
-    assert "route 'run'" in said
+def test_an_unknown_version_is_refused_with_the_nearest(machine: Machine, host: Seen) -> None:
+    pinned = machine.model_copy(update={"driver": Driver(version="535.261.04", flavour="open")})
+    assert "did you mean '535.261.03'" in reasons(plan(pinned, host))
+
+
+NVIDIA = {"driver": Driver(version="580.159.04", flavour="open", route="nvidia")}
+
+
+def system(host: Seen, name: str, version: str) -> Seen:
+    return host.put("file", "/etc/os-release", f'ID={name}\nVERSION_ID="{version}"\n')
+
+
+def test_a_repository_that_apt_does_not_know_is_added_first_and_shown(machine: Machine, host: Seen) -> None:
+    system(host, "debian", "12").cmd("apt-driver", "kpro: no repository\n")
+    pinned = machine.model_copy(update=NVIDIA)
+    first, second = plan(pinned, host).items
+    assert (first.kind, second.kind) == ("driver.repository", "driver.install")
+    assert "add NVIDIA's repository debian12 (keyring cuda-keyring_1.1-1_all.deb, key 3BF863CC)" in first.text
+    assert first.payload.address.endswith("/debian12")
+    host.cmd("apt-driver", "Inst nvidia-driver-cuda (580.159.04-1 NVIDIA CUDA:x [amd64])\n")
+    assert [item.kind for item in plan(pinned, host).items] == ["driver.install"]
+    system(host, "debian", "11").cmd("apt-driver", "kpro: no repository\n")
+    assert "no repository for debian 11" in reasons(plan(pinned, host))
+
+
+def test_a_kernel_of_which_nothing_is_known_is_tried_first(machine: Machine, host: Seen) -> None:
+    host.cmd("apt-driver", "Inst nvidia-driver-cuda (580.159.04-1 NVIDIA CUDA:x [amd64])\n")
+    pinned = machine.model_copy(update=NVIDIA)
+    system(host, "debian", "12")
+    assert plan(pinned, host).items[0].payload.trial == (), "6.1 is known to do"
+    host.boots("7.9.1-1-pve").cmd("driver-modules", "7.9.1-1-pve|||||\n")
+    (item,) = plan(pinned, host).items
+    assert item.payload.trial == ("7.9.1-1-pve",)
+    assert "compiled on trial first for 7.9.1-1-pve" in item.text
+
+
+def test_ubuntus_modules_are_for_ubuntu_alone(machine: Machine, host: Seen) -> None:
+    pinned = machine.model_copy(
+        update={"driver": Driver(version="580.159.03", flavour="open", route="ubuntu")}
+    )
+    assert "this machine is debian" in reasons(plan(pinned, system(host, "debian", "12")))
+    host.cmd(
+        "apt-driver",
+        "Inst nvidia-headless-580-server-open (580.159.03-0ubuntu1 Ubuntu:24.04/noble [amd64])\n",
+    )
+    assert plan(pinned, system(host, "ubuntu", "24.04")).items
+    host.cmd(
+        "apt-driver", "Inst nvidia-dkms-580-server-open (580.159.03-0ubuntu1 Ubuntu:24.04/noble [amd64])\n"
+    )
+    assert "would compile" in reasons(plan(pinned, host))
+
+
+@pytest.mark.parametrize(
+    ("route", "package", "mixed"),
+    [
+        ("nvidia", "nvidia-alternative", True),
+        ("nvidia", "nvidia-smi", True),
+        ("nvidia", "nvidia-headless-580-server-open", True),
+        ("nvidia", "nvidia-driver-pinning-580", False),
+        ("nvidia", "libcuda1", False),
+        ("debian", "nvidia-kernel-open-dkms", True),
+        ("debian", "nvidia-alternative", False),
+        ("ubuntu", "nvidia-dkms-580-server-open", True),
+        ("ubuntu", "nvidia-utils-580-server", False),
+        ("ubuntu", "linux-modules-nvidia-580-server-open-generic", False),
+        ("run", "libcuda1", True),
+    ],
+)
+def test_packages_of_two_archives_are_never_mixed(
+    machine: Machine, host: Seen, route: str, package: str, mixed: bool
+) -> None:
+    found = foreign(route, host.snapshot, (), {package: "1-1"})
+    assert bool(found) == mixed, found
 
 
 def test_an_impossible_flavour_is_refused(machine: Machine, host: Seen) -> None:
@@ -277,10 +348,14 @@ def test_debians_packages_in_place_are_left_alone_and_a_missing_one_is_not_overl
     assert not plan(debian(machine), host).items
     assert not plan(debian(machine), host).refusals
     host.cmd("driver-packages", packages)
+    assert not plan(debian(machine), host).items, "what somebody else installed is theirs to hold"
+    manifest = {"changes": [{"kind": "packages", "names": list(PACKAGES)}]}
+    host.put("file", "/var/lib/kpro/manifest.json", json.dumps(manifest))
     (item,) = plan(debian(machine), host).items
-    assert (item.kind, set(item.payload.names)) == ("driver.hold", set(PACKAGES)), (
-        "an upgrade could swap them"
-    )
+    assert (item.kind, set(item.payload.names)) == ("driver.hold", set(PACKAGES))
+    host.put("file", "/var/lib/kpro/manifest.json", "{")
+    assert "not readable" in reasons(plan(debian(machine), host))
+    host.put("file", "/var/lib/kpro/manifest.json", None)
     host.cmd("driver-packages", packages.replace(f"ii |libcuda1|{VERSION}-1\n", ""))
     assert plan(debian(machine), host).items
     host.cmd("driver-packages", packages.replace("ii |libcuda1", "rc |libcuda1"))
