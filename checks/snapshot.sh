@@ -80,15 +80,17 @@ read_files() { # paths with a dot before them; when one of them cannot be read, 
   for one in "$@"; do read_files "$one"; done
 }
 
-sha() {
-  if [ ! -e "$ROOT$1" ]; then absent sha "$1"
+sha() { # a recorded tree may have the digest in place of the file
+  if [ -n "$ROOT" ] && [ -e "$ROOT/.kpro/sha$1" ]; then text sha "$1" "$(cat "$ROOT/.kpro/sha$1")"
+  elif [ ! -e "$ROOT$1" ]; then absent sha "$1"
   elif sum=$(sha256sum 2>/dev/null <"$ROOT$1"); then text sha "$1" "${sum%% *}"
   else unread sha "$1" "cannot be read"
   fi
 }
 
 status() {
-  if [ ! -e "$ROOT$1" ] && [ ! -L "$ROOT$1" ]; then absent stat "$1"
+  if [ -n "$ROOT" ] && [ -e "$ROOT/.kpro/stat$1" ]; then text stat "$1" "$(cat "$ROOT/.kpro/stat$1")"
+  elif [ ! -e "$ROOT$1" ] && [ ! -L "$ROOT$1" ]; then absent stat "$1"
   else text stat "$1" "$(stat -c '%a %u %g %s %F' "$ROOT$1" 2>&1)"
   fi
 }

@@ -14,6 +14,8 @@ DRIVER_FILE = "/etc/modprobe.d/kpro-gpus.conf"
 RULES_FILE = "/etc/udev/rules.d/10-kpro-vfio.rules"
 MODULES_FILE = "/etc/modules-load.d/kpro-vfio.conf"
 OWN = (DRIVER_FILE, RULES_FILE, MODULES_FILE)
+UNITS = "/etc/systemd/system/kpro-"
+"""kpro's own units hand the GPUs to NVIDIA's driver: they hold none."""
 
 _ELSEWHERE = ("/run/", "/usr/local/lib/", "/usr/lib/")
 _UNITS = ("/etc/systemd/system/", "/usr/local/lib/systemd/system/")
@@ -59,7 +61,7 @@ def in_etc(path: str) -> str:
 def places(snapshot: Snapshot) -> tuple[Place, ...]:
     """All files that can hold a GPU, kpro's own left out. Raises CouldNotLook."""
     found = [*_configuration(snapshot), *_programs(snapshot)]
-    return tuple(place for place in found if place.path not in OWN)
+    return tuple(place for place in found if place.path not in OWN and not place.path.startswith(UNITS))
 
 
 def _configuration(snapshot: Snapshot) -> Iterator[Place]:
