@@ -88,11 +88,12 @@ def packages(text: str) -> dict[str, Package]:
 def installed(snapshot: Snapshot) -> Mapping[str, Package]:
     """Raises CouldNotLook where dpkg was not asked or did not answer in its form."""
     code, output = snapshot.command("dpkg-l")
-    if not any(line.startswith(("||/ Name", "Desired=")) for line in output.splitlines()):
+    found = packages(output)
+    if not found and not any(line.startswith(("||/ Name", "Desired=")) for line in output.splitlines()):
         if code == 1 and not output.strip():
             return {}
         raise CouldNotLook(f"dpkg -l ended with {code}: {output.strip()[:120] or 'nothing'}")
-    return packages(output)
+    return found
 
 
 def dkms_modules(snapshot: Snapshot) -> tuple[dkms.DkmsModule, ...]:
