@@ -67,6 +67,7 @@ def driver_plan(machine: Machine, snapshot: Snapshot, held: Sequence[Prebuilt | 
     missing: tuple[str, ...] = ()
     holding: list[Refusal] = []
     boots: tuple[Item, ...] = ()
+    items: tuple[Item, ...] = ()
     case: Case | None = None
     try:
         wrong = drivers.wrong(driver.version)
@@ -91,6 +92,7 @@ def driver_plan(machine: Machine, snapshot: Snapshot, held: Sequence[Prebuilt | 
             missing = tuple(kernel for kernel in missing if not holding or kernel == case.kernels[0])
         if not refusals:
             boots = _boots(case, holding)
+            items = (*_before(case), _item(case, missing)) if missing else _loose(case)
     except CouldNotLook as error:
         refusals.append(
             Refusal(
@@ -109,7 +111,6 @@ def driver_plan(machine: Machine, snapshot: Snapshot, held: Sequence[Prebuilt | 
     if not missing:
         ready = ", ".join(case.kernels[:1] if holding else case.kernels)
         notes.append(f"driver {case.pin} is in place for {ready} (route {driver.route})")
-    items = (*_before(case), _item(case, missing)) if missing else _loose(case)
     return Plan(machine.name, tuple(sorted((*items, *boots), key=_order)), (), tuple(notes))
 
 
