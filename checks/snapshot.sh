@@ -80,15 +80,17 @@ read_files() { # paths with a dot before them; when one of them cannot be read, 
   for one in "$@"; do read_files "$one"; done
 }
 
-sha() {
-  if [ ! -e "$ROOT$1" ]; then absent sha "$1"
+sha() { # a recorded tree may have the digest in place of the file
+  if [ -n "$ROOT" ] && [ -e "$ROOT/.kpro/sha$1" ]; then text sha "$1" "$(cat "$ROOT/.kpro/sha$1")"
+  elif [ ! -e "$ROOT$1" ]; then absent sha "$1"
   elif sum=$(sha256sum 2>/dev/null <"$ROOT$1"); then text sha "$1" "${sum%% *}"
   else unread sha "$1" "cannot be read"
   fi
 }
 
 status() {
-  if [ ! -e "$ROOT$1" ] && [ ! -L "$ROOT$1" ]; then absent stat "$1"
+  if [ -n "$ROOT" ] && [ -e "$ROOT/.kpro/stat$1" ]; then text stat "$1" "$(cat "$ROOT/.kpro/stat$1")"
+  elif [ ! -e "$ROOT$1" ] && [ ! -L "$ROOT$1" ]; then absent stat "$1"
   else text stat "$1" "$(stat -c '%a %u %g %s %F' "$ROOT$1" 2>&1)"
   fi
 }
@@ -170,16 +172,17 @@ units() { # EXPRESSION: what the start of the machine runs, where it holds it or
   names=$wanted
   each_found also_named
   with "$names" "$starters"
+  [ -z "$found" ] || for pattern in wants requires; do names "/etc/systemd/system/*.$pattern/*"; done
 }
 
 also_named() { # a script's name, where it can stand in an expression
   case ${1##*/} in *[!A-Za-z0-9._-]*) names=. ;; *) names="$names|${1##*/}" ;; esac
 }
 
-names() {
+names() { # links of a recorded tree may lead to what lies on the machine alone
   found=
   for match in "$ROOT"$1; do
-    [ ! -e "$match" ] || found="$found${match#"$ROOT"}$newline"
+    if [ -e "$match" ] || { [ -n "$ROOT" ] && [ -L "$match" ]; }; then found="$found${match#"$ROOT"}$newline"; fi
   done
   text names "$1" "${found%"$newline"}"
 }
@@ -330,6 +333,7 @@ of_function() {
 
 vms() { # definitions of virtual machines that name PCI devices, and what shows that one of them is at work
   if [ -d "$ROOT/etc/pve" ]; then proxmox "$1"; else absent vms /etc/pve; fi
+  [ -d "$ROOT/etc/libvirt/qemu" ] || return 0
   with '<hostdev|hostdev.>' '/etc/libvirt/qemu/*.xml'
   names '/etc/libvirt/qemu/autostart/*'
   names '/run/libvirt/qemu/*.pid'

@@ -11,7 +11,8 @@ import click
 
 from provision.assign.command import assign
 from provision.init.command import init
-from provision.inspect.command import inspect
+from provision.inspect.command import inspect, record
+from provision.status.command import status
 
 EXAMPLES = """
 \b
@@ -207,3 +208,5 @@ def build_driver(
 
 main.add_command(init)
 main.add_command(inspect)
+main.add_command(record)
+main.add_command(status)

@@ -137,6 +137,8 @@ def join(machine: str, plans: Iterable[Plan]) -> Plan:
         items.extend(plan.items)
         refusals.extend(plan.refusals)
         notes.extend(plan.notes)
-    items = list({item.id: item for item in reversed(items)}.values())[::-1]
-    items.sort(key=lambda item: item.step)
+    first: dict[str, Item] = {}
+    for item in items:
+        first.setdefault(item.id, item)
+    items = sorted(first.values(), key=lambda item: item.step)
     return Plan(machine, tuple(items), tuple(refusals), tuple(notes))

@@ -6,18 +6,22 @@ driver_now() { # version and flavour of the loaded module, or nothing
   case $line in *'Open Kernel Module'*) echo "$number open" ;; *) echo "$number proprietary" ;; esac
 }
 
-# They hold every GPU and serve nobody by themselves.
-resting=
+# They hold every GPU and serve nobody by themselves. Who started them again may be another script than who stopped them.
+resting=/run/kpro/daemons
 daemons_off() {
   for daemon in {{ daemons | join(" ") }}; do
     [ "$(systemctl is-active "$daemon" 2>/dev/null)" = active ] || continue
+    mkdir -p "${resting%/*}" && echo "$daemon" >>"$resting"
     systemctl stop "$daemon" || echo "$daemon did not stop"
-    resting="$daemon $resting"
   done
 }
-daemons_on() {
-  for daemon in $resting; do systemctl start "$daemon" || echo "$daemon did not start again: systemctl status $daemon"; done
-  resting=
+daemons_on() { # not before a driver is loaded: they would fail
+  [ -s "$resting" ] && [ -e /sys/module/nvidia ] || return 0
+  for daemon in $(sed '1!G;h;$!d' "$resting"); do
+    systemctl reset-failed "$daemon" 2>/dev/null
+    systemctl start "$daemon" || echo "$daemon did not start again: systemctl status $daemon"
+  done
+  rm -f "$resting"
 }
 
 holders() { # who has a device file of NVIDIA open, one a line

@@ -83,7 +83,7 @@ def configure(host: Host, container: ProxmoxContainer, say: Voice) -> None:
             "Look at the new plan with: provision plan"
         )
     keeping.before_conf(host, say.run, id, container.path, [_digest(edited.text)])
-    _record(host, container, edited, say)
+    _record(host, container, edited)
     if container.restart:
         mark = mark_path(id)
         shell.run(
@@ -137,12 +137,12 @@ def _known(host: Host, container: ProxmoxContainer) -> frozenset[str]:
     return frozenset(name for change in changes for name in change.names)
 
 
-def _record(host: Host, container: ProxmoxContainer, edited: Edited, say: Voice) -> None:
-    """The lines that are kpro's: those of before that are still there, and those that come now."""
+def _record(host: Host, container: ProxmoxContainer, edited: Edited) -> None:
+    """The lines that are kpro's: those of before that are still there, and those that come now. What is undone leaves
+    the record longer than the file, and the next one is made from what stands there."""
     lines = sorted((container.ours & frozenset(edited.text.splitlines())) | edited.ours)
     path, data = record_path(container.guest.id), "".join(f"{line}\n" for line in lines).encode()
     shell.run(host, "mkdir -p -m 700 /var/lib/kpro/guests", "making the folder of container records")
-    keeping.before_file(host, say.run, path, data)
     shell.put(host, path, data, mode="600")
 
 

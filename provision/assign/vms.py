@@ -21,6 +21,8 @@ from provision.spec import Machine
 PLACES = 16
 """hostpci0 to hostpci15 (qemu-server, PVE/QemuServer/PCI.pm, MAX_HOSTPCI_DEVICES)."""
 
+_SAID_BY_STEP_2 = ("it runs", "the HA manager keeps it started", "it has reserved")
+
 Keys = tuple[list[Item], list[Refusal], list[str]]
 
 
@@ -144,10 +146,9 @@ def _taken(machine: Machine, snapshot: Snapshot, bdf: Bdf) -> Keys:
             continue
         seen.add((reference.vmid, reference.key))
         _, text = _file(snapshot, reference.vmid)
-        why_not = [
-            refusal for refusal in _hands_off(snapshot, reference.vmid, text) if refusal not in refusals
-        ]
-        refusals += why_not
+        why_not = list(_hands_off(snapshot, reference.vmid, text))
+        # That it runs, may be started or has the GPU reserved is said by step 2, which would release it.
+        refusals += [refusal for refusal in why_not if not refusal.seen.startswith(_SAID_BY_STEP_2)]
         more = [one for one in reference.addresses if (one.domain, one.bus, one.slot) != slot]
         if reference.key == "args" or more:
             what = "with args" if reference.key == "args" else f"together with {', '.join(map(str, more))}"

@@ -1,45 +1,50 @@
-"""Which archives bring a driver to which distribution: NVIDIA's own repository, and what Debian's is good for. Rows
-with a source."""
+"""Which distribution NVIDIA's repository serves by which name, and what Debian's own packages are good for. Rows with a
+source."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from provision.data.driver_routes import repository
 
 CHECKED = "2026-11-29"
 
 
 @dataclass(frozen=True)
 class Suite:
-    """A distribution's release: ID and VERSION_ID of /etc/os-release (os-release(5)), its codename, the name that
-    NVIDIA's repository has for it (None: it has none), and the metapackage that brings the headers of every next
-    kernel. ``proxmox`` is the Proxmox VE that is built on it."""
+    """A distribution's release: ID and VERSION_ID of os-release(5) and its codename. ``proxmox`` is the Proxmox VE that
+    is built on it."""
 
     id: str
     version: str
     codename: str
-    repository: str | None
-    headers: str
     source: str
     proxmox: int | None = None
 
+    @property
+    def repository(self) -> str | None:
+        """The name of NVIDIA's repository for it; None where NVIDIA has none."""
+        row = repository((self.id, self.version))
+        return row.distro if row else None
 
-_REPOSITORY = f"NVIDIA CUDA network repository, names of distributions, read {CHECKED}"
+
+_RELEASES = f"os-release of the release, read {CHECKED}"
 
 SUITES = (
-    Suite("debian", "12", "bookworm", "debian12", "linux-headers-amd64", _REPOSITORY, 8),
-    Suite("debian", "13", "trixie", "debian13", "linux-headers-amd64", _REPOSITORY, 9),
-    Suite("ubuntu", "22.04", "jammy", "ubuntu2204", "linux-headers-generic", _REPOSITORY),
-    Suite("ubuntu", "24.04", "noble", "ubuntu2404", "linux-headers-generic", _REPOSITORY),
-    Suite("ubuntu", "26.04", "resolute", "ubuntu2604", "linux-headers-generic", _REPOSITORY),
+    Suite("debian", "12", "bookworm", _RELEASES, 8),
+    Suite("debian", "13", "trixie", _RELEASES, 9),
+    Suite("ubuntu", "22.04", "jammy", _RELEASES),
+    Suite("ubuntu", "24.04", "noble", _RELEASES),
+    Suite("ubuntu", "26.04", "resolute", _RELEASES),
 )
 
 PROXMOX_HEADERS = "proxmox-default-headers"
-"""Brings the headers of each next Proxmox kernel (Proxmox VE, package proxmox-kernel-meta); pve-headers before 8."""
+"""Brings the headers of each next Proxmox kernel (Proxmox VE 8 and 9, package proxmox-kernel-meta)."""
 
 
-def suite_of(codename: str) -> Suite | None:
-    """By codename, or by ``debian12`` and ``24.04`` as well."""
-    return next((row for row in SUITES if codename in (row.codename, row.repository, row.version)), None)
+def suite_of(name: str) -> Suite | None:
+    """By codename (``trixie``)."""
+    return next((row for row in SUITES if row.codename == name), None)
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,7 @@ class _Row:
 
 
 def is_mapped(guest: Guest) -> bool:
-    return guest.backend == "lxc" and guest.unprivileged
+    return guest.backend == "lxc" and guest.unprivileged and guest.managed
 
 
 def mapped(machine: Machine, guest: Guest, snapshot: Snapshot, refusals: list[Refusal], where: str) -> Mapped:

@@ -89,7 +89,7 @@ def locality(snapshot: Snapshot, guest: Guest) -> Locality:
 
 def cgroup(snapshot: Snapshot) -> Cgroup | None:
     """The hierarchy that has the cpuset controller: ``cgroup2`` (unified), ``cgroup`` (version 1, also beside an empty
-    unified one), None where neither can be seen. A line for the other one keeps a container from starting."""
+    unified one), None where neither can be seen. LXC passes over a line for the other one, in silence."""
     try:
         controllers = snapshot.text(UNIFIED)
         legacy = snapshot.text(LEGACY)

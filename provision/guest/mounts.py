@@ -14,8 +14,12 @@ MODELS = "/srv/models"
 
 def mounts(machine: Machine, guest: Guest) -> tuple[Mount, ...]:
     """The inventory's, and before them the machine's folder of models where a service of ours has models that none of
-    those holds. (A Proxmox container gets its folders from its operator.)"""
-    if guest.backend != "lxc" or all(_covering(guest.mounts, path) for path in models(guest)):
+    those holds. (A Proxmox container gets its folders from its operator, and one that is not managed keeps its own.)"""
+    if (
+        guest.backend != "lxc"
+        or not guest.managed
+        or all(_covering(guest.mounts, path) for path in models(guest))
+    ):
         return guest.mounts
     return (Mount(source=machine.models, target=MODELS, read_only=True), *guest.mounts)
 

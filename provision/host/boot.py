@@ -40,28 +40,26 @@ find /proc/[0-9]*/fd -maxdepth 1 \( -lname '/dev/vfio/*' -o -lname '/dev/nvidia*
   printf '%s\t%s\t%s\n' "$pid" "$target" "$(tr '\0\n\t' '   ' <"/proc/$pid/cmdline" 2>/dev/null)"
 done
 """
-_TELLS = (
+KERNEL_LOG_TELLS = (
     r"^dmesg: |Xid .*[ ,]154,|: not ready [0-9]+ms after |Unable to change power state|BAR1 is 0M|"
     r"Attempting to remove device|Continuing with GPU removal|"
     r"vfio-pci [0-9a-f.:]+ (enabling device|resetting|reset done)"
 )
-_KERNEL_LOG = f"dmesg 2>&1 | grep -iE '{_TELLS}' | tail -n 500"
+_KERNEL_LOG = f"dmesg 2>&1 | grep -iE '{KERNEL_LOG_TELLS}' | tail -n 500"
 
 REQUESTS = [
     *(f"glob:{folder}/*.conf" for folder in (*_MODPROBE, *_LISTS)),
     *(f"glob:{folder}/*.rules" for folder in _RULES[:-1]),
-    f"with:vfio|pci-stub|driver_override:{_RULES[-1]}/*.rules",
+    # Of what packages brought, only what can concern functions: one process for all of it.
+    f"with:vfio|pci-stub|driver_override|nodedev-detach|driverctl:{_RULES[-1]}/*.rules {_DRACUT[1]}/*.conf"
+    f" {_INITRAMFS[1]}hooks/* {_INITRAMFS[1]}scripts/*/*",
     "file:/etc/modules",
     "file:/etc/initramfs-tools/modules",
     "glob:/etc/initramfs-tools/hooks/*",
     "glob:/etc/initramfs-tools/scripts/*/*",
-    f"with:{BINDING}:/usr/share/initramfs-tools/hooks/* /usr/share/initramfs-tools/scripts/*/*",
     f"file:{_DRACUT_FILE}",
     f"glob:{_DRACUT[0]}/*.conf",
-    f"with:vfio|pci-stub:{_DRACUT[1]}/*.conf",
     f"units:{BINDING}",
-    "names:/etc/systemd/system/*.wants/*",
-    "names:/etc/systemd/system/*.requires/*",
     "glob:/etc/driverctl.d/*",
     "file:/etc/default/grub",
     "tool:update-grub",
@@ -230,7 +228,7 @@ def text_of(snapshot: Snapshot, path: str) -> str | None:
 def kernel_log(snapshot: Snapshot) -> tuple[str, ...]:
     """The lines of the kernel's log that tell of functions. Raises CouldNotLook when the log cannot be read."""
     _, output = snapshot.command("dmesg")
-    lines = tuple(line for line in output.splitlines() if re.search(_TELLS, line, re.IGNORECASE))
+    lines = tuple(line for line in output.splitlines() if re.search(KERNEL_LOG_TELLS, line, re.IGNORECASE))
     if any(line.startswith("dmesg: ") for line in lines):
         raise CouldNotLook(f"the kernel's log: {lines[0]}")
     return lines

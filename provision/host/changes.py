@@ -129,8 +129,8 @@ def undo_script(changes: Sequence[Change]) -> str:
 @dataclass(frozen=True)
 class Line:
     """A change as the script has it: the function to call, for which run, with which words. GPUs leave their drivers
-    first, then the modules go, then their files, and containers wake last: ``turn`` 0, 1, 2, 3. ``stop`` is the
-    container to stop before all."""
+    first, then the modules go, then their files, then what they held, and containers that slept wake last: ``turn`` 0
+    to 4. ``stop`` is the container to stop before all."""
 
     run: str
     call: str
@@ -143,7 +143,7 @@ def _line(changes: Sequence[Change], at: int) -> Line:
     return Line(
         shlex.quote(change.run),
         shlex.join(_words(changes, at)),
-        {"binding": 0, "module": 1, "guest": 3, "running": 3}.get(change.kind, 2),
+        {"binding": 0, "module": 1, "guest": 4, "running": 3}.get(change.kind, 2),
         shlex.join([change.id, change.folder]) if change.kind in ("container", "guest") else None,
     )
 

@@ -54,6 +54,8 @@ def host_plan(
         reasons = (*reasons, *(reason for reason in more if reason not in reasons))
         plans.append(checks_plan(machine, snapshot, driver, bool(reasons)))
         plans += [nodes_plan(machine, snapshot, anew=exchange), reboot_plan(machine, snapshot, reasons)]
+    else:
+        plans.append(checks_plan(machine, snapshot, Plan(machine.name), False))
     return join(machine.name, plans)
 
 

@@ -87,8 +87,9 @@ def driver_plan(machine: Machine, snapshot: Snapshot, held: Sequence[Prebuilt | 
             driver_seen.packages(snapshot),
         )
         missing = tuple(kernel for kernel in case.kernels if not in_place(case, kernel))
-        if missing and not refusals:
-            refusals, holding = _judged(case, missing)
+        if missing and not wrong:
+            against, holding = _judged(case, missing)
+            refusals += against
             missing = tuple(kernel for kernel in missing if not holding or kernel == case.kernels[0])
         if not refusals:
             boots = _boots(case, holding)

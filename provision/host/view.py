@@ -57,6 +57,11 @@ class PciFunction:
         return self.pci_class[:6] == "0x0604"
 
     @property
+    def is_of_the_bus(self) -> bool:
+        """Bridges of any kind (class 06), NVSwitches (06.80) among them: nothing of it is ever taken or given."""
+        return self.pci_class[:4] == "0x06"
+
+    @property
     def slot(self) -> tuple[int, int, int]:
         return self.bdf.domain, self.bdf.bus, self.bdf.slot
 

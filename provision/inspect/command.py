@@ -51,3 +51,35 @@ def inspect(inventory: str | None, limit: tuple[str, ...], sysroot: Path | None,
 
     assert inventory is not None
     sys.exit(live.inspect(inventory, limit, as_json))
+
+
+RECORD_EPILOG = """
+\b
+Examples:
+  provision record root@gpubox /tmp/gpubox     a machine that ssh reaches
+  provision record kpro5 /tmp/kpro5            the machine of inventories/kpro5.py, its guests too
+  provision record @local /tmp/here            this machine
+
+\b
+Exit codes: 0 recorded, 1 the machine could not be looked at or the folder not be written, 2 usage.
+"""
+
+
+@click.command(epilog=RECORD_EPILOG)
+@click.argument("host")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option(
+    "--limit", multiple=True, metavar="NAME", help="Of an inventory with several machines: which one."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON (schema provision/1) on stdout.")
+def record(host: str, folder: Path, limit: tuple[str, ...], as_json: bool) -> None:
+    """Copies what a plan and an inspection look at into FOLDER, for --sysroot, secrets removed. Changes nothing.
+
+    HOST is the name of an inventory, [user@]host[:port] for ssh, or @local. FOLDER must not be there, or be empty.
+    """
+    import importlib
+
+    importlib.import_module("pyinfra_cli")
+    from provision.inspect import record as recorder
+
+    sys.exit(recorder.record(host, folder, limit, as_json))

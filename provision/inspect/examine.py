@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from checks.bdf import Bdf
@@ -16,7 +17,7 @@ from provision.inspect.functions import Function
 from provision.inspect.report import NONE, UNKNOWN, GpuReport, Report, told
 from provision.inspect.seen import Seen
 from provision.inspect.seen import seen as read
-from provision.spec import Machine
+from provision.spec import Engine, Machine
 
 
 def examine(snapshot: Snapshot, machine: Machine | None = None, *, recorded: bool = False) -> Report:
@@ -76,11 +77,7 @@ def _gpu(seen: Seen, gpu: Function, rows: Rows, missing: Sequence[str]) -> GpuRe
             [one for one in references if guests.takes(one, gpu, parts)],
         ),
         _drivers(seen, gpu, row),
-        str(minor)
-        if minor is not None
-        else UNKNOWN
-        if seen.look.recorded or gpu.driver == "nvidia"
-        else NONE,
+        str(minor) if minor is not None else UNKNOWN if gpu.driver in (None, "nvidia") else NONE,
         tuple(
             f"{container.id} ({container.path})"
             for container in seen.containers
@@ -131,13 +128,20 @@ def _console(seen: Seen, gpu: Function) -> str:
 
 def _drivers(seen: Seen, gpu: Function, row: Architecture | None) -> tuple[Mapping[str, Any], ...]:
     """What fits this GPU on the kernel that runs and the suite of the machine, as far as both are known."""
-    if row is None:
+    if row is None or not gpu.device:
         return ()
-    function = PciFunction(gpu.bdf, f"0x{gpu.device}", f"0x{gpu.pci_class}00", None, None, None)
     kernel = seen.look.attempt("running kernel", lambda: boot.running_kernel(seen.look.snapshot)) or UNKNOWN
-    services = [
-        service for guest in (seen.machine.guests if seen.machine else ()) for service in guest.services
-    ]
+    guests_ = seen.machine.guests if seen.machine else ()
+    engines = tuple(service.engine for guest in guests_ for service in guest.services)
+    return _fitting(gpu.device, kernel, _suite(seen), engines)
+
+
+@cache
+def _fitting(
+    device: str, kernel: str, suite: str, engines: tuple[Engine, ...]
+) -> tuple[Mapping[str, Any], ...]:
+    """Once for all GPUs of a kind."""
+    gpu = PciFunction(Bdf(0, 0, 0, 0), f"0x{device}", "0x030000", None, None, None)
     return tuple(
         {
             "branch": found.branch,
@@ -148,9 +152,7 @@ def _drivers(seen: Seen, gpu: Function, row: Architecture | None) -> tuple[Mappi
             "why_not": list(found.why_not),
             "notes": list(found.notes),
         }
-        for found in fitting.fitting_drivers(
-            [function], kernel, _suite(seen), [service.engine for service in services if service.engine]
-        )
+        for found in fitting.fitting_drivers([gpu], kernel, suite, engines)
     )
 
 

@@ -41,13 +41,19 @@ def _of(pair: Mapping[str, Any]) -> tuple[str, str, str]:
     if "topo" in pair:
         word = _LEVELS.get(pair["topo"], "unknown")
         if pair["topo"] in _SWITCHED:
-            meaning = "no NVLink; direct copies cross PCIe switches, and hang or crawl while ACS redirects or VT-d translates"
+            meaning = (
+                "no NVLink; direct copies cross PCIe switches, and hang or crawl while ACS redirects or VT-d "
+                "translates"
+            )
             return f"{word} (PCIe switches)", meaning, _TRY
         if pair["topo"] == 30:
             return f"{word} (one host bridge)", "no NVLink; direct copies go through the host bridge", _TRY
         return f"{word} (through the host)", "no NVLink; copies between them go through the host's memory", ""
     if pair.get("read") == 0:
-        meaning = "the driver calls peer-to-peer OK: that is its word and no proof, under an IOMMU or ACS it may still hang"
+        meaning = (
+            "the driver calls peer-to-peer OK: that is its word and no proof, under an IOMMU or ACS it may still "
+            "hang"
+        )
         return "OK (driver's word)", meaning, _TRY
     if "read" in pair:
         return (

@@ -96,13 +96,14 @@ class Texts:
 
 # What the planner's own looks ask for: they have readers of their own.
 _OWN = re.compile(
-    r"openers|uname-r|id-u|df|driver-\w+|pct-.*|qm-.*|lxc-.*|tools|userspace.*|pveversion|nvidia-smi-L|apt-.*|dpkg-l"
+    r"openers|uname-r|id-u|df|driver-\w+|pct-.*|qm-.*|lxc-.*|tools|userspace.*|pveversion|nvidia-smi-L|apt-.*|dpkg-l|date|cgroups?|users?.*"
 )
 
 
 def gather(snapshot: Snapshot) -> Texts:
     """Everything that commands said, of a live machine or a recorded tree."""
-    outputs = [*_of_commands(snapshot), *_of_tree(snapshot)]
+    outputs = _of_commands(snapshot)
+    outputs += [output for output in _of_tree(snapshot) if output.name not in {one.name for one in outputs}]
     kinds: dict[str, list[Output]] = {}
     strange = []
     for output in outputs:
@@ -113,7 +114,7 @@ def gather(snapshot: Snapshot) -> Texts:
         known = _OWN.fullmatch(output.name) or any(
             re.match(names, output.name) for names, _ in _KINDS.values()
         )
-        if not found and not known and output.text.strip():
+        if not found and not known and output.text.strip() and output.code != 127:
             strange.append(output)
     return Texts({kind: tuple(found) for kind, found in kinds.items()}, tuple(strange))
 
@@ -125,6 +126,9 @@ def kinds_of(output: Output) -> list[str]:
     named = [kind for kind, (names, _) in _KINDS.items() if re.match(names, output.name)]
     formed = [kind for kind, (_, form) in _KINDS.items() if form.search(output.text)]
     found = [kind for kind in named if kind in formed or output.code is not None] or formed
+    if output.code == 127:
+        # The program is not there: what the shell says of that is no output of it.
+        return [kind for kind in named if kind in ("dkms", "mokutil")]
     if lspci.is_listing(output.text) and "dmesg" not in found:
         found.append("lspci")
     return found

@@ -30,6 +30,7 @@ def host_requests(machine: Machine) -> list[str]:
     there = [
         place
         for guest in machine.guests
+        if guest.managed
         for path in models(guest)
         if (place := on_machine(machine, guest, path)) is not None
     ]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 from provision.driver import pack
-from provision.driver.archive import member
-from provision.testhost.vm import cache
+from provision.driver.apt import Apt
+from provision.driver.process import Commands
+from provision.testhost.vm import cache, image
 from tests.controller import BIN
 from tests.vm.rig import CACHE
 
@@ -33,6 +36,26 @@ def driver(version: str, flavour: str, kernel: str) -> Path:
     return Path(done.stdout.strip())
 
 
+def kernel(release: str) -> Path:
+    """The package of this kernel, not compressed: an emulated machine takes minutes to unpack it otherwise."""
+
+    def make(folder: Path) -> None:
+        run = Commands(folder / "log", lambda _: None)
+        apt = Apt(folder / "apt", run)
+        apt.folder.mkdir()
+        apt.prepare(image.GUEST_SUITE)
+        name, tree = f"linux-image-{release}", folder / "tree"
+        apt.fetch({name: apt.versions(name)[0]}, folder / "unpacked")
+        (deb,) = (apt.folder / "debs").glob("*.deb")
+        run(["dpkg-deb", "-R", str(deb), str(tree)], "unpacking the kernel")
+        run(["dpkg-deb", "-Znone", "-b", str(tree), str(folder / "kernel.deb")], "packing the kernel")
+        for left in ("apt", "tree", "unpacked"):
+            shutil.rmtree(folder / left)
+
+    where = Path(CACHE) / "kpro" / "vm" / "kernels"
+    return cache.kept(where, release, make, lambda _: None, f"kernel {release}") / "kernel.deb"
+
+
 def of_another_build(archive: Path, target: Path, work: Path) -> None:
     """The same driver as if compiled for another build of its kernel: the kernel refuses it for a symbol's version
     (Documentation/kbuild/modules.rst, 'Module Versioning'), as it does on machines with stale headers."""
@@ -46,7 +69,4 @@ def of_another_build(archive: Path, target: Path, work: Path) -> None:
     (work / "manifest.json").unlink()
     held = pack.manifest_of(archive)
     files, links = pack.listed(work)
-    pack.write(work, held.__class__(**{**vars(held), "files": files, "links": links}), target)
-
-
-__all__ = ["arriving", "cache", "driver", "member", "of_another_build"]
+    pack.write(work, replace(held, files=files, links=links), target)

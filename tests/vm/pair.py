@@ -9,8 +9,11 @@ from typing import Any
 
 from provision.data import demo
 from provision.testhost import demo_files
+from tests.conftest import ROOT
 from tests.vm.place import PORT, Metal
 
+DOUBLE = "/var/lib/proxmox-double"
+VM = "/etc/pve/nodes/pve/qemu-server/130.conf"
 ONE, TWO = "kpro-vm-one", "kpro-vm-two"
 CONTAINERS = {"one": ONE, "two": TWO}
 
@@ -48,9 +51,9 @@ metal, guests = machine.pyinfra_groups()
 """
 
 # What qemu does with a device: its group opened, put into a container with an IOMMU, and the device taken from it.
-_VM = r"""
+_VM = r"""#!/usr/bin/python3
 import fcntl, os, struct, sys, time
-bdf = sys.argv[1]
+id, bdf = sys.argv[1:3]
 container = os.open('/dev/vfio/vfio', os.O_RDWR)
 group = os.path.basename(os.readlink(f'/sys/bus/pci/devices/{bdf}/iommu_group'))
 handle = os.open('/dev/vfio/' + group, os.O_RDWR)
@@ -119,13 +122,17 @@ class Pair(Metal):
     def state(self, name: str) -> str:
         return self.sh(f"lxc-info -n {CONTAINERS[name]} -sH").strip()
 
-    def start_vm(self, bdf: str) -> str:
-        """Something that has the GPU as a running virtual machine has. Gives its pid."""
-        self.vm.ssh("cat >/root/vm.py", stdin=_VM.encode())
-        return self.sh(
-            f"setsid python3 /root/vm.py {bdf} >/root/vm.said 2>&1 </dev/null & echo $!; "
-            "until grep -q held /root/vm.said; do kill -0 $! || { cat /root/vm.said >&2; exit 1; }; sleep 0.2; done"
-        ).strip()
+    def install_proxmox(self) -> None:
+        """The double of ``qm`` on a node called pve, with VM 130, whose process takes its devices as qemu does."""
+        self.sh(
+            f"mkdir -p {DOUBLE} /etc/pve/nodes/pve/qemu-server && ln -sfn nodes/pve /etc/pve/local && "
+            f"ln -sfn /etc/pve {DOUBLE}/pve && echo {DOUBLE} >/usr/local/bin/state"
+        )
+        for name in ("frame.py", "conf.py", "qm"):
+            data = (ROOT / "tests" / "doubles" / "proxmox" / name).read_bytes()
+            self.vm.ssh(f"cat >/usr/local/bin/{name} && chmod 755 /usr/local/bin/{name}", stdin=data)
+        self.vm.ssh(f"cat >{DOUBLE}/vm-program && chmod 755 {DOUBLE}/vm-program", stdin=_VM.encode())
+        self.vm.ssh(f"cat >{VM}", stdin=b"boot: order=scsi0\nmachine: q35\nname: workstation\n")
 
-    def end_vm(self, pid: str) -> None:
-        self.sh(f"kill {pid}; rm -f /root/vm.py; while kill -0 {pid} 2>/dev/null; do sleep 0.2; done")
+    def hostpci(self) -> list[str]:
+        return [line for line in self.sh(f"cat {VM}").splitlines() if line.startswith("hostpci")]

@@ -10,7 +10,7 @@ import json
 import pytest
 
 from provision.testhost.vm.host import VirtualHost
-from tests.vm.pair import Pair
+from tests.vm.pair import DOUBLE, Pair
 from tests.vm.place import FIRST, PORT, SECOND
 from tests.vm.rig import FUNCTIONS
 
@@ -29,6 +29,7 @@ def pair(vm: VirtualHost, tmp_path_factory: pytest.TempPathFactory) -> Pair:
 @pytest.fixture(scope="module")
 def before(pair: Pair) -> dict[str, str]:
     """The configuration of the machine as it was found."""
+    pair.install_proxmox()
     return pair.configuration()
 
 
@@ -50,8 +51,9 @@ def test_without_leave_nothing_is_handed_over(pair: Pair) -> None:
 
 def test_a_gpu_goes_to_vfio_pci_and_the_other_container_answers_all_the_time(pair: Pair) -> None:
     pid = pair.main_pid("one")
-    done = pair.assign("vm")
+    done = pair.assign("vm", "--vmid", "130")
     assert done.returncode == 0, done.stderr[-5000:]
+    assert pair.hostpci() == ["hostpci0: 0000:02:00,pcie=1"]
     drivers = pair.drivers()
     assert (drivers[FIRST], drivers[SECOND], drivers[AUDIO]) == ("nvidia", "vfio-pci", "vfio-pci")
     assert pair.state("two") == "STOPPED"
@@ -61,7 +63,7 @@ def test_a_gpu_goes_to_vfio_pci_and_the_other_container_answers_all_the_time(pai
 
 def test_it_is_handed_over_once(pair: Pair) -> None:
     made = pair.sh(MADE)
-    done = pair.assign("vm", "--json")
+    done = pair.assign("vm", "--vmid", "130", "--json")
     assert done.returncode == 0, done.stderr[-3000:]
     assert json.loads(done.stdout)["changed"] == []
     applied = pair.provision("apply", str(pair.inventory), "--json")
@@ -81,16 +83,19 @@ def test_a_boot_leaves_it_with_virtual_machines(pair: Pair) -> None:
 
 
 def test_a_virtual_machine_takes_it_and_while_it_runs_nothing_is_taken_back(pair: Pair) -> None:
-    pid = pair.start_vm(SECOND)
+    pair.sh("qm start 130")
+    pid = pair.sh(f"cat {DOUBLE}/vm/130").strip()
     state = pair.sh("sha256sum /var/lib/kpro/assigned.json /etc/udev/rules.d/10-kpro-vfio.rules")
     done = pair.assign("lxc")
     assert done.returncode == 3, done.stderr[-3000:]
     assert pid in done.stderr
-    assert "vm.py" in done.stderr
+    assert "vm-program" in done.stderr
+    assert "virtual machine 130 (workstation) is running and has it" in done.stderr
+    assert pair.hostpci() == ["hostpci0: 0000:02:00,pcie=1"]
     assert pair.drivers()[SECOND] == "vfio-pci"
     assert pair.sh("sha256sum /var/lib/kpro/assigned.json /etc/udev/rules.d/10-kpro-vfio.rules") == state
     assert pair.answer().strip()
-    pair.end_vm(pid)
+    pair.sh("qm stop 130")
 
 
 def test_it_comes_back_and_its_container_answers_again(pair: Pair) -> None:
@@ -99,6 +104,7 @@ def test_it_comes_back_and_its_container_answers_again(pair: Pair) -> None:
     assert done.returncode == 0, done.stderr[-5000:]
     drivers = pair.drivers()
     assert drivers[FIRST] == drivers[SECOND] == "nvidia"
+    assert pair.hostpci() == []
     assert pair.overrides() == {"(null)"}, "left behind it would keep the next virtual machine from starting"
     assert pair.answer(PORT + 1).strip()
     assert (pair.main_pid("one"), bool(pair.answer().strip())) == (pid, True)
@@ -110,8 +116,7 @@ def test_a_hand_over_that_fails_takes_back_its_own_run(pair: Pair) -> None:
     """vfio-pci cannot be loaded: the container that was stopped for it serves again, and no file is left."""
     files = pair.configuration()
     pair.sh(
-        "rmmod vfio_pci; echo 'install vfio-pci /bin/false' >/run/modprobe.d/no.conf || { mkdir -p /run/modprobe.d; "
-        "echo 'install vfio-pci /bin/false' >/run/modprobe.d/no.conf; }"
+        "rmmod vfio_pci; mkdir -p /run/modprobe.d; echo 'install vfio-pci /bin/false' >/run/modprobe.d/no.conf"
     )
     done = pair.assign("vm")
     assert done.returncode == 1, done.stderr[-3000:]
@@ -124,7 +129,8 @@ def test_a_hand_over_that_fails_takes_back_its_own_run(pair: Pair) -> None:
 
 
 def test_rollback_after_a_hand_over_brings_back_what_was_there(pair: Pair, before: dict[str, str]) -> None:
-    assert pair.assign("vm").returncode == 0
+    done = pair.assign("vm", "--vmid", "130")
+    assert done.returncode == 0, done.stderr[-5000:]
     done = pair.provision("rollback", str(pair.inventory), "--yes")
     assert done.returncode == 0, done.stderr[-5000:]
     assert pair.configuration() == before

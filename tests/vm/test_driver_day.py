@@ -30,12 +30,9 @@ ExecStart=/bin/sh -c 'exec 3</dev/nvidiactl; exec sleep infinity'
 
 
 @pytest.fixture(scope="module")
-def drivers(vm_image: Image, prebuilt: Path) -> dict[str, Path]:
-    """The archive of the second driver, for the kernel that runs and for the one that arrives."""
-    return {
-        kernel: packages.driver(*NEW, kernel)
-        for kernel in (vm_image.kernel, packages.arriving(vm_image.kernel))
-    }
+def other(vm_image: Image) -> Path:
+    """The archive of the second driver, for the kernel that runs."""
+    return packages.driver(*NEW, vm_image.kernel)
 
 
 @pytest.fixture
@@ -86,9 +83,7 @@ def test_a_machine_serves_with_the_first_driver(metal: Metal) -> None:
     assert loaded(metal) == OLD
 
 
-def test_a_stranger_is_named_and_nobody_is_stopped(
-    metal: Metal, daemon: None, drivers: dict[str, Path]
-) -> None:
+def test_a_stranger_is_named_and_nobody_is_stopped(metal: Metal, daemon: None, other: Path) -> None:
     pid = metal.sh("setsid sh -c 'exec 3</dev/nvidiactl; exec sleep 5000' >/dev/null 2>&1 & echo $!").strip()
     metal.write(driver=NEW[0], flavour=NEW[1])
     plan = metal.plan()["machines"][0]
@@ -100,10 +95,9 @@ def test_a_stranger_is_named_and_nobody_is_stopped(
 
 
 def test_a_driver_that_does_not_load_gives_way_to_the_old_one_and_the_service_answers(
-    metal: Metal, offered: Path, drivers: dict[str, Path], vm_image: Image, tmp_path: Path
+    metal: Metal, offered: Path, other: Path, vm_image: Image, tmp_path: Path
 ) -> None:
-    good = drivers[vm_image.kernel]
-    packages.of_another_build(good, offered / good.name, tmp_path)
+    packages.of_another_build(other, offered / other.name, tmp_path)
     metal.write(driver=NEW[0], flavour=NEW[1])
     done = metal.apply()
     assert done.returncode == 1, done.stderr[-5000:]
@@ -116,7 +110,7 @@ def test_a_driver_that_does_not_load_gives_way_to_the_old_one_and_the_service_an
     assert json.loads(again.stdout)["changed"] == []
 
 
-def test_another_driver_takes_over_and_the_service_answers(metal: Metal, drivers: dict[str, Path]) -> None:
+def test_another_driver_takes_over_and_the_service_answers(metal: Metal, other: Path) -> None:
     holder = "setsid sh -c 'exec 3</dev/nvidiactl; exec sleep 5000' >/dev/null 2>&1 &"
     metal.inside(holder)
     metal.write(driver=NEW[0], flavour=NEW[1])
@@ -150,3 +144,49 @@ def test_a_controller_that_dies_half_way_leaves_what_the_next_apply_completes(me
     done = metal.apply()
     assert done.returncode == 0, done.stderr[-5000:]
     in_service(metal, OLD)
+
+
+def defaults(metal: Metal) -> str:
+    return metal.sh("sed -n 's/^ *set default=//p' /boot/grub/grub.cfg")
+
+
+@pytest.fixture(scope="module")
+def arrived(metal: Metal, vm_image: Image) -> str:
+    """A kernel that was installed beside the running one, as unattended upgrades do; GRUB takes it for the newest."""
+    release = packages.arriving(vm_image.kernel)
+    metal.vm.ssh("cat >/root/kernel.deb", stdin=packages.kernel(release).read_bytes(), timeout=600)
+    metal.sh("dpkg -i --force-unsafe-io /root/kernel.deb >&2 && rm /root/kernel.deb", timeout=1200)
+    return release
+
+
+def test_a_kernel_that_no_driver_can_be_had_for_is_not_booted(
+    metal: Metal, offered: Path, vm_image: Image, arrived: str
+) -> None:
+    metal.write()
+    plan = metal.plan()["machines"][0]
+    assert [item["kind"] for item in plan["items"]] == ["kernel.hold"]
+    assert any(
+        f"kernel {arrived} is not booted yet" in note and "build-driver" in note for note in plan["notes"]
+    )
+    done = metal.apply()
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert f">gnulinux-{vm_image.kernel}-advanced-" in defaults(metal)
+    assert metal.plan()["exit"] == 0
+    assert metal.answer().strip()
+
+
+def test_a_kernel_that_arrives_gets_its_driver_before_it_boots_and_all_is_in_sync(
+    metal: Metal, arrived: str
+) -> None:
+    packages.driver(*OLD, arrived)
+    metal.write()
+    done = metal.apply()
+    assert done.returncode == 0, done.stderr[-5000:]
+    assert "gnulinux-" not in defaults(metal)
+    assert metal.sh(f"modinfo -k {arrived} -F version nvidia").strip() == OLD[0]
+    metal.vm.reboot()
+    assert metal.sh("uname -r").strip() == arrived
+    in_service(metal, OLD)
+    again = metal.provision("apply", str(metal.inventory), "--json")
+    assert again.returncode == 0, again.stderr[-3000:]
+    assert json.loads(again.stdout)["changed"] == []

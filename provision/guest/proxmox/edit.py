@@ -98,7 +98,7 @@ class _Edit:
     def free(self, kind: str) -> str | None:
         """The lowest number that no line of the current or pending configuration has."""
         taken = {line.key for line in self.conf.of_kind("option") if line.section in ("", "pve:pending")}
-        taken |= set(self.options)
+        taken |= self.conf.deleted | set(self.options)
         return next((f"{kind}{number}" for number in range(256) if f"{kind}{number}" not in taken), None)
 
     def indexed(self, kind: str) -> dict[str, Line]:
@@ -184,7 +184,9 @@ class _Edit:
     def keys(self, wanted: Wanted) -> None:
         for key, value in wanted.keys:
             line = self.effective.get(key)
-            if line is None or (self.is_ours(line) and line.value != value):
+            if line is None and key in self.conf.deleted:
+                self.notes.append(f"{key} goes at the next start (it is to be deleted then)")
+            elif line is None or (self.is_ours(line) and line.value != value):
                 self.options[key] = value
             elif line.value != value and not _equal(line.value, value):
                 self.notes.append(
@@ -194,10 +196,15 @@ class _Edit:
             return
         line = self.effective.get("features")
         if line is None:
-            self.options["features"] = "nesting=1"
+            if "features" in self.conf.deleted:
+                self.notes.append("features go at the next start (they are to be deleted then)")
+            else:
+                self.options["features"] = "nesting=1"
             return
         nesting = properties(line.value, FEATURES)[0].get("nesting")
-        if nesting is None:
+        if nesting is None and line.section == PENDING:
+            self.notes.append(f"features will be {line.value} at the next start, without nesting")
+        elif nesting is None:
             self.options["features"] = f"{line.value.rstrip(', ')},nesting=1"
         elif nesting == "1":
             self.pending |= line.section == PENDING

@@ -81,14 +81,17 @@ class Conf:
     def is_true(self, key: str) -> bool:
         return _TRUE.fullmatch(self.value(key) or "") is not None
 
+    @cached_property
+    def deleted(self) -> frozenset[str]:
+        """Keys that the next start removes."""
+        words = " ".join(line.value for line in self.of("delete", PENDING))
+        return frozenset(name.removeprefix("!") for name in re.split(r"[,; ]+", words) if name)
+
     def effective(self) -> dict[str, Line]:
         """The options that the next start works with: what is pending has replaced what is current."""
         found = self.options() | self.options(PENDING)
-        for line in self.of("delete", PENDING):
-            for name in re.split(r"[,; ]+", line.value):
-                key = name.removeprefix("!")
-                if key not in self.options(PENDING):
-                    found.pop(key, None)
+        for key in self.deleted - set(self.options(PENDING)):
+            found.pop(key, None)
         return found
 
 

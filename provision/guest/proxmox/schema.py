@@ -196,6 +196,7 @@ PLAIN: dict[str, Field] = {
     "cmode": Field(choices=("shell", "console", "tty")),
     "entrypoint": Field(),
     "env": Field(),
+    "description": Field(longest=8192),
     "features": Field(parts=FEATURES),
     "hookscript": Field(check=volume_id),
     "tags": Field(check=_each(_tag)),

@@ -27,20 +27,28 @@ def written(
     dropped: Iterable[str],
 ) -> str:
     """The lines of the file with some replaced, removed, and new ones put before the first section: an option behind
-    the last one that sorts before it, raw lines at the end of the current configuration."""
+    the last one that sorts before it, raw lines at the end of the current configuration. One that is pending is
+    replaced or removed where it waits."""
     conf = parse(text)
     gone, without = set(delete), set(dropped)
-    current: list[Line] = list(conf.lines[: conf.boundary])
+    waiting = set(conf.options(PENDING))
     rows: list[tuple[str, str]] = []
+    rest: list[str] = []
     placed: set[str] = set()
-    for line in current:
-        if (line.kind == "option" and line.key in gone) or (line.kind == "raw" and line.text in without):
+    for at, line in enumerate(conf.lines):
+        text_of = line.text
+        if line.section in ("", PENDING) and line.kind == "option":
+            if line.key in gone:
+                continue
+            if line.key in options and (line.section == PENDING or line.key not in placed | waiting):
+                text_of = f"{line.key}: {options[line.key]}"
+            placed |= {line.key} & set(options)
+        elif line.section == "" and line.kind == "raw" and line.text in without:
             continue
-        if line.kind == "option" and line.key in options and line.key not in placed:
-            placed.add(line.key)
-            rows.append((line.key, f"{line.key}: {options[line.key]}"))
+        if at < conf.boundary:
+            rows.append((line.key if line.kind == "option" else "", text_of))
         else:
-            rows.append((line.key if line.kind == "option" else "", line.text))
+            rest.append(text_of)
     for key in sorted(set(options) - placed):
         rows.insert(_behind(rows, key), (key, f"{key}: {options[key]}"))
     new = [("", f"{key}: {value}") for key, value in lines]
@@ -48,7 +56,7 @@ def written(
     while new and end and not rows[end - 1][1].strip():
         end -= 1
     rows[end:end] = new
-    texts = [row for _, row in rows] + [line.text for line in conf.lines[conf.boundary :]]
+    texts = [row for _, row in rows] + rest
     last = "\n" if text.endswith("\n") or not text or conf.boundary == len(conf.lines) else ""
     if texts == [line.text for line in conf.lines]:
         return text

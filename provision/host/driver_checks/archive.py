@@ -8,7 +8,7 @@ from provision.data.gpu_arch import architecture
 from provision.data.kernels import release
 from provision.host import view
 from provision.host.driver_checks import seen
-from provision.host.driver_checks.engines import _engines
+from provision.host.driver_checks.engines import engines_of
 from provision.host.driver_checks.scene import Said, Scene
 from provision.host.fitting import cuda_of
 from provision.plan import Refusal
@@ -55,7 +55,7 @@ def _gpus(scene: Scene) -> str | None:
 def _cuda(scene: Scene) -> str | None:
     wanted = [
         f"{engine.kind} {engine.version} ({where}) brings CUDA {cuda}"
-        for where, engine in _engines(scene.machine)
+        for where, engine in engines_of(scene.machine)
         for cuda in [cuda_of(engine)]
         if cuda and int(cuda.split(".")[0]) >= 13
     ]

@@ -18,18 +18,21 @@ def judge(scene: Scene) -> Said:
     version = scene.driver.version if scene.driver else loaded[0] if loaded else None
     if version is None or drivers.VERSION_FORM.fullmatch(version) is None:
         return
-    for where, engine in _engines(scene.machine):
-        short = too_old_for(version, engine)
+    for where, engine in engines_of(scene.machine):
         cuda = cuda_of(engine)
-        made_with = drivers.driver_of(cuda) if cuda else None
-        if short:
+        floor, made_with = (drivers.floor_for(cuda), drivers.driver_of(cuda)) if cuda else (None, None)
+        short = too_old_for(version, engine)
+        if short and floor:
+            newer = (
+                f"pin a driver {floor.driver} or newer"
+                if scene.driver
+                else "install a newer driver on the machine"
+            )
             yield Refusal(
                 f"{where}.engine",
                 short,
                 "the engine would end with 'CUDA driver version is insufficient' after everything else was done",
-                f"pin a driver {drivers.floor_for(cuda).driver} or newer, or an engine of an older CUDA"  # type: ignore[arg-type,union-attr]
-                if scene.driver
-                else "install a newer driver on the machine, or use an engine of an older CUDA",
+                f"{newer}, or use an engine of an older CUDA",
             )
         elif made_with and drivers.number(version) < drivers.number(made_with.driver):
             yield (
@@ -38,7 +41,8 @@ def judge(scene: Scene) -> Said:
             )
 
 
-def _engines(machine: Machine) -> Iterator[tuple[str, Engine]]:
+def engines_of(machine: Machine) -> Iterator[tuple[str, Engine]]:
+    """The engines of guests that have GPUs, candidates too, by the path of their field."""
     for g, guest in enumerate(machine.guests):
         for s, service in enumerate(guest.services if guest.gpus else ()):
             where = f"machine.guests[{g}].services[{s}]"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from provision.data.archives import PROXMOX_HEADERS
+from provision.data.driver_routes import HEADERS
 from provision.host.driver_checks.scene import Said, Scene
 from provision.plan import Refusal
 
@@ -68,24 +70,12 @@ def missing_metapackages(packages: Iterable[str], running: str) -> tuple[tuple[s
 
 
 def headers_of(name: str) -> tuple[str, ...]:
-    """The packages of which one brings headers for what a metapackage of kernels brings; empty for another package.
-
-    proxmox-default-kernel and proxmox-kernel-6.17 (Proxmox VE 8 and 9), pve-kernel-5.15 (7), linux-image-amd64 and
-    linux-image-cloud-amd64 (Debian), linux-image-generic and linux-image-generic-hwe-24.04 (Ubuntu; linux-headers-
-    names end alike).
-    """
-    if name == "proxmox-default-kernel":
-        return (PROXMOX_HEADERS,)
-    for kernel, headers in (("proxmox-kernel-", "proxmox-headers-"), ("pve-kernel-", "pve-headers-")):
-        rest = name.removeprefix(kernel)
-        if rest != name and rest.replace(".", "").isdigit() and rest.count(".") == 1:
-            return (f"{headers}{rest}", PROXMOX_HEADERS)
-    rest = name.removeprefix("linux-image-")
-    if (
-        rest != name
-        and rest[:1].isalpha()
-        and not rest.startswith(("extra", "unsigned"))
-        and "-dbg" not in rest
-    ):
-        return (f"linux-headers-{rest}",)
+    """The packages of which one brings headers for what a metapackage of kernels brings; empty for another package, a
+    single kernel too."""
+    if re.search(r"\d+\.\d+\.\d+-|-(signed|unsigned|dbg)(-|$)|^linux-image-(extra|unsigned|\d)", name):
+        return ()
+    for row in HEADERS:
+        if name.startswith(row.kernel):
+            wanted = f"{row.headers}{name.removeprefix(row.kernel)}"
+            return (wanted,) if row.kernel.startswith("linux") else (wanted, PROXMOX_HEADERS)
     return ()

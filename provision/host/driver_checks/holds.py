@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from checks.snapshot import CouldNotLook
 from provision.data.driver_packages import upstream
 from provision.host import apt_asked
 from provision.host.driver_checks import apt_conf
@@ -28,17 +29,18 @@ def judge(scene: Scene) -> Said:
     ours = apt_asked.held_by_kpro(scene.snapshot)
     held = [name for name, package in sorted(scene.packages.items()) if package.held and name not in ours]
     old = [
-        name
-        for name in held
-        if _USER_SPACE.fullmatch(name) and upstream(scene.packages[name].version) != scene.driver.version
+        f"{name} {package.version}"
+        for name, package in sorted(scene.packages.items())
+        if package.held and name not in ours and _USER_SPACE.fullmatch(name)
+        if upstream(package.version) != scene.driver.version
     ]
-    if old and scene.installing:
+    if old and scene.installing and not _apt_said_so(scene):
+        names = " ".join(one.split()[0] for one in old)
         yield Refusal(
             "machine.driver",
-            "held at another version than the pin: "
-            + ", ".join(f"{name} {scene.packages[name].version}" for name in old),
+            f"held at another version than the pin: {', '.join(old)}",
             f"apt would not bring driver {scene.driver.version} past them",
-            f"apt-mark unhold {' '.join(old)}, then run again",
+            f"apt-mark unhold {names}, then run again",
         )
     yield from _kernels(scene.packages)
     loose = sorted(
@@ -51,6 +53,14 @@ def judge(scene: Scene) -> Said:
             f"{why} and may swap {what} under the loaded module: they are held with apt-mark hold"
             + ("" if scene.machine.managed else f"; do so: apt-mark hold {' '.join(loose)}")
         )
+
+
+def _apt_said_so(scene: Scene) -> bool:
+    """Was apt asked, and has the plan of the driver its answer about holds?"""
+    try:
+        return "held packages will be changed" in scene.snapshot.command(apt_asked.NAME)[1]
+    except CouldNotLook:
+        return False
 
 
 def _kernels(packages: Mapping[str, Package]) -> Said:

@@ -4,7 +4,7 @@ packages. Pure."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from provision.host import driver_seen
 from provision.host.driver_checks.scene import Said, Scene
@@ -21,40 +21,37 @@ _DEBIANS = frozenset({"nvidia-open-kernel-dkms", "nvidia-open-kernel-support"})
 
 
 def judge(scene: Scene) -> Said:
-    """Refused where something is about to be installed or booted; else told."""
-    for refusal in _all(scene):
-        if scene.installing or scene.rebooting:
-            yield refusal
-        else:
-            yield f"{refusal.seen}; {refusal.why} ({refusal.next_step})"
-
-
-def _all(scene: Scene) -> Iterable[Refusal]:
+    """Two modules for one kernel are refused before an install or a boot. What lies beside another route's packages is
+    refused by the route that installs (``driver_foreign``), and told here where nothing is installed."""
     for kernel, rows in two_versions(driver_seen.modules(scene.snapshot)).items():
-        yield Refusal(
-            "machine.driver",
-            f"kernel {kernel} has two NVIDIA modules: "
-            + ", ".join(f"{row.path} ({row.version})" for row in rows),
-            "which of them modprobe takes is chance, and the user space fits one alone",
-            f"remove the one that is not wanted the way it came (its package, dkms remove, nvidia-uninstall), then "
-            f"depmod {kernel}",
+        seen = f"kernel {kernel} has two NVIDIA modules: " + ", ".join(
+            f"{row.path} ({row.version})" for row in rows
         )
+        why = "which of them modprobe takes is chance, and the user space fits one alone"
+        step = (
+            "remove the one that is not wanted the way it came (its package, dkms remove, nvidia-uninstall)"
+        )
+        if scene.installing or scene.rebooting:
+            yield Refusal("machine.driver", seen, why, f"{step}, then depmod {kernel}")
+        else:
+            yield f"{seen}; {why} ({step}, then depmod {kernel})"
+    if not scene.installing:
+        yield from _beside(scene)
+
+
+def _beside(scene: Scene) -> Iterator[str]:
     theirs, debians = two_archives(scene.packages)
     if theirs and debians:
-        yield Refusal(
-            "machine.driver",
-            f"packages of NVIDIA's repository ({', '.join(theirs)}) and Debian's ({', '.join(debians)}) are installed",
-            "they overwrite each other's files, and each upgrade of one breaks the other",
-            f"apt-get purge {' '.join(debians)}, or purge the other set",
+        yield (
+            f"packages of NVIDIA's repository ({', '.join(theirs)}) and Debian's ({', '.join(debians)}) overwrite each "
+            f"other's files: apt-get purge {' '.join(debians)}, or purge the other set"
         )
     marks = [path for path in driver_seen.RUN_MARKS if scene.snapshot.data("stat", path) is not None]
     drivers = sorted(name for name in scene.packages if _is_driver(name))
     if marks and drivers:
-        yield Refusal(
-            "machine.driver",
-            f"{marks[0]} of NVIDIA's .run installer is there beside the packages {', '.join(drivers)}",
-            "both own the same libraries and modules, and removing one takes the files of the other",
-            "nvidia-uninstall --silent, then reinstall the packages; or purge the packages and run the installer again",
+        yield (
+            f"{marks[0]} of NVIDIA's .run installer is there beside the packages {', '.join(drivers)}: both own the "
+            "same libraries; nvidia-uninstall --silent and reinstall the packages, or purge the packages"
         )
 
 

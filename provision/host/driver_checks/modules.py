@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from provision.host import boot, dkms
 from provision.host.dkms import BuildFailure, DkmsModule
 from provision.host.driver_checks import seen
-from provision.host.driver_checks.scene import Said, Scene
+from provision.host.driver_checks.scene import PACKAGED, Said, Scene
 from provision.plan import Refusal
 
 
@@ -70,7 +70,7 @@ def judge(scene: Scene) -> Said:
     modules = seen.dkms_modules(scene.snapshot)
     logs = seen.make_logs(scene.snapshot)
     ours = scene.driver is not None
-    for one in lost(modules, scene.running, scene.kernels, logs):
+    for one in lost(modules, scene.running, scene.booting, logs):
         if one.is_nvidia and ours:
             continue  # the plan of the driver itself judges and installs it
         if scene.rebooting:
@@ -116,6 +116,8 @@ def _failed(
         return
     to_blame = "; ".join(_culprits(scene, modules, logs))
     kernels = any("kernel" in name or name.startswith("linux-image") for name in names)
+    if not to_blame and scene.installing and scene.driver and scene.driver.route in PACKAGED:
+        return  # the plan of the driver itself refuses, before it asks apt
     text, next_step = (
         f"packages are half-configured: {', '.join(names)}",
         "dpkg --configure -a says why; repair it",

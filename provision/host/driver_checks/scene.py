@@ -8,7 +8,8 @@ from functools import cached_property
 
 from checks.snapshot import Snapshot
 from provision.data import drivers
-from provision.host import boot, kernels
+from provision.data.driver_routes import APT_ROUTES
+from provision.host import boot, driver_seen, kernels
 from provision.host.driver_checks import seen
 from provision.plan import Refusal
 from provision.spec import Driver, Machine
@@ -16,7 +17,8 @@ from provision.spec import Driver, Machine
 COMPILED = ("debian", "nvidia", "run")
 """Routes whose module is compiled on the machine, by DKMS; prebuilt and Ubuntu's signed ones come whole."""
 
-PACKAGED = ("debian", "nvidia", "ubuntu")
+PACKAGED = APT_ROUTES
+"""Routes that end in packages of dpkg."""
 
 Said = Iterator[Refusal | str]
 """What a judge yields: a refusal, or a note."""
@@ -25,12 +27,15 @@ Said = Iterator[Refusal | str]
 @dataclass(frozen=True)
 class Scene:
     """``installing``: the pinned driver is not in place and is to be put there; ``rebooting``: the plan boots the
-    machine. Properties raise CouldNotLook for what was not or could not be looked at."""
+    machine; ``holding`` and ``releasing``: it tells the boot loader to stay with the running kernel, or no longer to.
+    Properties raise CouldNotLook for what was not or could not be looked at."""
 
     machine: Machine
     snapshot: Snapshot
     installing: bool
     rebooting: bool
+    holding: bool = False
+    releasing: bool = False
 
     @property
     def driver(self) -> Driver | None:
@@ -51,14 +56,21 @@ class Scene:
         return kernels.to_be_ready(self.snapshot)
 
     @cached_property
+    def booting(self) -> tuple[str, ...]:
+        """The kernels that a boot after this plan may bring."""
+        if self.holding:
+            return (self.running,)
+        held = None if self.releasing else kernels.held(self.snapshot)
+        return (held,) if held else self.kernels
+
+    @cached_property
     def packages(self) -> Mapping[str, seen.Package]:
         return seen.installed(self.snapshot)
 
     @cached_property
     def os(self) -> dict[str, str]:
         """The assignments of /etc/os-release (os-release(5))."""
-        rows = (line.partition("=") for line in (self.snapshot.text("/etc/os-release") or "").splitlines())
-        return {name.strip(): value.strip().strip("\"'") for name, mark, value in rows if mark}
+        return driver_seen.os_release(self.snapshot)
 
     @cached_property
     def month(self) -> str:

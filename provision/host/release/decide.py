@@ -61,7 +61,8 @@ def _files(machine: Machine, snapshot: Snapshot, seen: Hands) -> list[Item]:
     items = []
     if edits:
         paths = ", ".join(edit.path for edit in edits)
-        text = f"release the GPUs in the boot configuration: {paths}"
+        what = "say who has which GPU" if seen.assigned else "release the GPUs"
+        text = f"{what} in the boot configuration: {paths}"
         items.append(
             _item(machine, Step.RELEASE, "release.files", "boot configuration", text, Edits(tuple(edits)))
         )

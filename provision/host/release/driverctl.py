@@ -17,7 +17,8 @@ def find(path: str, text: str) -> tuple[Holder, ...]:
         bdf = Bdf.parse(name.removeprefix("pci-"))
     except ValueError:
         return ()
-    return (Holder(path, 1, text, f"binds {bdf} to {driver}", lambda function: function.bdf == bdf),)
+    what = f"binds {bdf} to {driver} (by hand: driverctl unset-override {bdf})"
+    return (Holder(path, 1, text, what, lambda function: function.bdf == bdf),)
 
 
 def clean(path: str, text: str, target: Target) -> str | None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 from checks.bdf import Bdf
 from provision.host.binding import binding, lines_of
-from provision.host.release.target import Holder
+from provision.host.release.target import Holder, nothing
 from provision.host.view import PciFunction
 
 _ADDRESS = re.compile(r"(?<![0-9a-f:])(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[01][0-9a-f]\.[0-7]\b", re.IGNORECASE)
@@ -77,7 +77,7 @@ def unit(path: str, text: str, called: Mapping[str, str], enabled: bool) -> tupl
         name = unit_name(path)
         what = "binds GPUs when the machine starts" + (f", by {scripts[0]}" if scripts else "")
         if not enabled:
-            return (Holder(path, at, line, f"would bind GPUs, and {name} is not enabled", lambda _: False),)
+            return (Holder(path, at, line, f"would bind GPUs, and {name} is not enabled", nothing),)
         instead = f"systemctl disable {name}, or take the GPUs out of {scripts[0] if scripts else path}"
         return (Holder(path, at, line, what, concerned("\n".join(whole)), instead),)
     return ()

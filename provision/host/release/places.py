@@ -14,9 +14,14 @@ DRIVER_FILE = "/etc/modprobe.d/kpro-gpus.conf"
 RULES_FILE = "/etc/udev/rules.d/10-kpro-vfio.rules"
 MODULES_FILE = "/etc/modules-load.d/kpro-vfio.conf"
 OWN = (DRIVER_FILE, RULES_FILE, MODULES_FILE)
+UNITS = "/etc/systemd/system/kpro-"
+"""kpro's own units hand the GPUs to NVIDIA's driver: they hold none."""
 
 _ELSEWHERE = ("/run/", "/usr/local/lib/", "/usr/lib/")
 _UNITS = ("/etc/systemd/system/", "/usr/local/lib/systemd/system/")
+_OUR_UNITS = "kpro-"
+"""kpro's own units set GPUs aside that stay with virtual machines, and no others."""
+
 _CRON = ("/etc/crontab", "/etc/cron.d/", "/var/spool/cron/crontabs/")
 _STARTED = ("/etc/systemd/system/*.wants/*", "/etc/systemd/system/*.requires/*")
 
@@ -56,7 +61,7 @@ def in_etc(path: str) -> str:
 def places(snapshot: Snapshot) -> tuple[Place, ...]:
     """All files that can hold a GPU, kpro's own left out. Raises CouldNotLook."""
     found = [*_configuration(snapshot), *_programs(snapshot)]
-    return tuple(place for place in found if place.path not in OWN)
+    return tuple(place for place in found if place.path not in OWN and not place.path.startswith(UNITS))
 
 
 def _configuration(snapshot: Snapshot) -> Iterator[Place]:
@@ -86,7 +91,8 @@ def _programs(snapshot: Snapshot) -> Iterator[Place]:
         yield Place(path, text, foreign.script, None)
     for path, text in texts.items():
         if path.startswith(_UNITS) and path.endswith((".service", ".conf")):
-            yield Place(path, text, _unit(snapshot, path, texts), None)
+            if not foreign.unit_name(path).startswith(_OUR_UNITS):
+                yield Place(path, text, _unit(snapshot, path, texts), None)
         elif path == "/etc/rc.local":
             yield Place(path, text, _starter(texts, foreign.rc_local), None)
         elif path.startswith(_CRON):

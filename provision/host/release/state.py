@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from checks.bdf import Bdf
 from checks.snapshot import Snapshot
@@ -11,7 +12,7 @@ from provision.host import assigned, view
 from provision.host.moves import Function
 from provision.host.release import configuration
 from provision.host.release.configuration import Place
-from provision.host.release.target import Target
+from provision.host.release.target import Target, nothing
 from provision.host.view import PciFunction
 from provision.spec import Machine
 
@@ -32,9 +33,12 @@ class Hands:
     places: tuple[Place, ...]
     assigned: tuple[PciFunction, ...] = ()
 
-    @property
+    @cached_property
     def target(self) -> Target:
-        return Target(self.ours, bool(self.kept))
+        """What is to be released. Devices of other makers stay where something still takes functions afterwards."""
+        alone = Target(self.ours, bool(self.kept))
+        left = (holder for place in self.places for holder in place.left(alone))
+        return replace(alone, others=any(holder.holds is not nothing for holder in left))
 
     @property
     def aside(self) -> tuple[Bdf, ...]:
@@ -55,7 +59,7 @@ def hands(machine: Machine, snapshot: Snapshot) -> Hands:
     named = {Bdf.parse(gpu.bdf) for gpu in machine.gpus}
     gpus = tuple(function for function in functions if function.is_gpu and function.bdf in named)
     slots = {gpu.slot for gpu in gpus}
-    ours = tuple(f for f in functions if f.is_nvidia and f.slot in slots and not f.is_bridge)
+    ours = tuple(f for f in functions if f.is_nvidia and f.slot in slots and not f.is_of_the_bus)
     others = tuple(f for f in functions if f.slot not in slots and not f.is_bridge)
     places = configuration.places(snapshot)
     kept_slots = {f.slot for f in others if f.is_gpu and (f.on_vfio or _is_held(f, places))}

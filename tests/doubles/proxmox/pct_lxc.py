@@ -43,23 +43,20 @@ def _unprivileged(conf: Conf) -> bool:
 
 
 def unpack(id: str, archive: Path, conf: Conf) -> None:
+    """The root of an unprivileged container is unpacked by its own ids, as Proxmox VE does."""
     root = LXC / id / "rootfs"
     root.mkdir(parents=True)
-    words = ["tar", "--numeric-owner", "--xattrs", "--xattrs-include=*", "-xf", str(archive), "-C", str(root)]
-    subprocess.run(words, check=True)
-    (root / "etc/hostname").write_text(conf.current.keys.get("hostname", id) + "\n")
+    words = ["tar", "--numeric-owner", "--xattrs", "--xattrs-include=*", "-C", str(root), "-xf", "-"]
     if _unprivileged(conf):
-        _shift(root)
-
-
-def _shift(root: Path) -> None:
-    for folder, names, found in os.walk(root):
-        for name in (".", *names, *found):
-            path = Path(folder, name)
-            seen = path.lstat()
-            os.lchown(path, seen.st_uid + BASE, seen.st_gid + BASE)
-            if not path.is_symlink():
-                path.chmod(seen.st_mode & 0o7777)
+        os.chown(root, BASE, BASE)
+        words += ["--exclude=./dev/*"]
+        words = ["lxc-usernsexec", *(f"-m{kind}:0:{BASE}:65536" for kind in "ug"), "--", *words]
+    with archive.open("rb") as source:
+        subprocess.run(words, stdin=source, check=True)
+    hostname = root / "etc/hostname"
+    seen = hostname.lstat()
+    hostname.write_text(conf.current.keys.get("hostname", id) + "\n")
+    os.chown(hostname, seen.st_uid, seen.st_gid)
 
 
 def start(state: State, id: str, conf: Conf, devices: list[dict[str, str]]) -> None:
@@ -98,7 +95,11 @@ def start(state: State, id: str, conf: Conf, devices: list[dict[str, str]]) -> N
             inside = parts["mp"].lstrip("/")
             read_only = ",ro" if parts.get("ro") == "1" else ""
             lines.append(f"lxc.mount.entry = {parts['volume']} {inside} none bind,create=dir{read_only} 0 0")
-    lines += [f"{key} = {value}" for key, value in conf.current.raw]
+    # A machine that may not raise limits, as in many sandboxes, runs the container without them.
+    raises = _may_raise()
+    lines += [
+        f"{key} = {value}" for key, value in conf.current.raw if raises or not key.startswith("lxc.prlimit.")
+    ]
     lines += state.text("lxc").splitlines()
     (LXC / id / "config").write_text("".join(f"{line}\n" for line in lines))
     log = state.folder / f"lxc-{id}.log"
@@ -107,6 +108,11 @@ def start(state: State, id: str, conf: Conf, devices: list[dict[str, str]]) -> N
     if done.returncode:
         sys.stderr.write(log.read_text()[-2000:])
         raise Ended(255, f"startup for container '{id}' failed")
+
+
+def _may_raise() -> bool:
+    done = subprocess.run(["prlimit", "--memlock=unlimited", "true"], capture_output=True, check=False)
+    return done.returncode == 0
 
 
 def add_device(state: State, id: str, one: dict[str, str]) -> None:

@@ -287,7 +287,7 @@ def rows_by_address(machine: Document) -> None:
 def override_that_lasts(machine: Document) -> None:
     (holder,) = machine["holders"]
     assert holder["acts_on"] == ["0000:42:00.0"]
-    assert "unset-override 0000:42:00.0" in holder["next"]
+    assert "unset-override 0000:42:00.0" in holder["what"]
 
 
 # --- virtual machines and containers

@@ -109,12 +109,14 @@ def test_a_virtual_machine_in_any_other_state_counts_as_running(
     place.pve(v130=LISTED).seen.cmd("qm-status-130", *answer)
     found = place.plan("lxc")
     assert "assign.unlist" not in kinds(found)
-    assert "VM 130" in refused(found)
+    assert "machine 130" in refused(found)
 
 
 def test_one_that_the_ha_manager_may_start_is_not_edited(place: Place) -> None:
     place.pve(v130=LISTED).seen.put("file", "/etc/pve/ha/resources.cfg", "vm: 130\n\tstate started\n")
-    assert "the HA manager keeps it started" in refused(place.plan("lxc"))
+    assert "kept started by the HA manager" in refused(place.plan("lxc"))
+    place.seen.put("file", "/etc/pve/ha/resources.cfg", "vm: 130\n\tstate error\n")
+    assert "the HA manager keeps it error" in refused(place.plan("lxc"))
     place.seen.put("file", "/etc/pve/ha/resources.cfg", "vm: 130\n\tstate stopped\n")
     assert not refused(place.plan("lxc"))
 

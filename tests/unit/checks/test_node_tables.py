@@ -104,7 +104,7 @@ SAMPLES = {
     "nvls": "transport/nvls.cc:244 NCCL WARN Cuda failure 1 'invalid argument'",
     "memory-not-supported": "pynvml.NVMLError_NotSupported: Not Supported (nvmlDeviceGetMemoryInfo)",
     "pynvml-version": "AttributeError: module 'pynvml' has no attribute '__version__'",
-    "installer-in-container": "ERROR: An NVIDIA kernel module 'nvidia-uvm' appears to already be loaded in your kernel.",
+    "installer-in-container": "An NVIDIA kernel module 'nvidia-uvm' appears to already be loaded in your kernel.",
     "container-node-missing": "Could not get mode or device ID of /dev/nvidia-uvm",
     "fabric-manager-without-switch": "failed with error:WARNING Nothing to do [NV_WARN_NOTHING_TO_DO]",
     "uvm-missing": "CUDA Error 999: CUDA_ERROR_UNKNOWN",

@@ -82,6 +82,30 @@ def test_a_marker_of_another_owner_is_refused(tmp_path: Path) -> None:
         marker(str(tmp_path))
 
 
+@pytest.mark.parametrize(
+    ("maps", "uid", "believed"),
+    [
+        ("         0     100000      65536\n", 65534, True),
+        ("         0     100000      65536\n", 0, True),
+        ("         0     100000      65536\n", 1000, False),
+        ("         0          0 4294967295\n", 65534, False),
+        ("         0          0          1\n         1     100000      65536\n", 65534, False),
+        ("", 65534, False),
+    ],
+)
+def test_nobodys_marker_counts_only_where_the_machines_root_shows_as_nobody(
+    maps: str, uid: int, believed: bool, tmp_path: Path
+) -> None:
+    os.chown(mark(tmp_path), uid, 0)
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/uid_map").write_text(maps)
+    if believed:
+        assert marker(str(tmp_path)) == UUID
+    else:
+        with pytest.raises(MarkerRefused, match=f"uid {uid}"):
+            marker(str(tmp_path))
+
+
 def test_a_link_or_a_folder_is_no_marker(tmp_path: Path) -> None:
     real = mark(tmp_path).rename(tmp_path / "real")
     Path(f"{tmp_path}{MARKER}").symlink_to(real)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from provision.acts.driver_apt import PREFERENCES
 from provision.data import driver_routes
 from provision.host import apt_asked, apt_question
 from provision.spec import Driver
@@ -255,12 +256,16 @@ def test_a_kernel_for_which_ubuntu_signed_nothing_is_refused_instead_of_compiled
     assert any("linux-modules-nvidia-580-server-open-6.8.0-51-generic" in reason for reason in reasons), said
 
 
-@pytest.mark.parametrize("name", ["kpro-nvidia.pref", "zz-read-last.pref"])
-def test_the_preferences_are_read_by_apt_as_meant(machine: Callable[..., Asked], name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "candidate"), [(Path(PREFERENCES).name, VERSION), ("zz-read-last.pref", NEWER)]
+)
+def test_the_pins_count_because_their_file_is_read_before_the_vendor_s(
+    machine: Callable[..., Asked], name: str, candidate: str
+) -> None:
     host = machine("base", "bookworm", "nvidia")
     (host.folder / "apt/preferences.d" / name).write_text(driver_routes.preferences(VERSION))
     branch = "Package: *nvidia* libcuda1\nPin: version 580.*\nPin-Priority: 1000\n"
     (host.folder / "apt/preferences.d/nvidia-driver-pinning-580").write_text(branch)
     said = host.sh("apt-cache policy libcuda1 nvidia-smi firmware-nvidia-gsp").stdout.decode()
-    assert f"Candidate: {VERSION}-1" in said
+    assert f"Candidate: {candidate}-1" in said
     assert said.count("Candidate: (none)") == 2, "Debian's packages of the driver are never a candidate"

@@ -11,7 +11,9 @@ from tests.unit.plan.seen import Seen
 def test_debian_s_packages_are_refused_where_they_cannot_serve(host: Seen) -> None:
     machine = pinned("debian", "550.163.01")
     assert judged(machine, host).refusals == ()
-    assert "CUDA 13" in why(judged(served(machine, "vllm", "0.20.1"), host))
+    for kind, version, refused in (("vllm", "0.20.1", True), ("sglang", "0.5.10.post1", False)):
+        found = judged(served(machine, kind, version), host).refusals
+        assert ("machine.driver.route" in [refusal.where for refusal in found]) == refused
     host.gpu("0000:42:00.0", driver="vfio-pci", device="0x2bb1")
     assert "is blackwell" in why(judged(machine, host))
     assert judged(pinned("nvidia"), host).refusals == (), "only Debian's are too old"
@@ -74,15 +76,21 @@ def test_two_modules_of_two_versions_for_one_kernel_are_refused(host: Seen) -> N
         (("nvidia-headless-580-server-open", "libnvidia-compute-580-server"), False),
     ],
 )
-def test_packages_of_two_archives_are_refused(names: tuple[str, ...], mixed: bool, host: Seen) -> None:
+def test_packages_of_two_archives_are_told_where_nothing_is_installed(
+    names: tuple[str, ...], mixed: bool, host: Seen
+) -> None:
     host.cmd("dpkg-l", rows(*((name, f"{VERSION}-1") for name in names), HEADERS, ("pve-manager", "8.4.1")))
-    assert ("overwrite each other" in why(judged(pinned(), host))) == mixed
+    found = judged(pinned(), host, installing=False)
+    assert found.refusals == ()
+    assert ("overwrite each other" in told(found)) == mixed
 
 
-def test_a_run_installer_beside_packages_is_refused(host: Seen) -> None:
+def test_a_run_installer_beside_packages_is_told_where_nothing_is_installed(host: Seen) -> None:
     host.put("stat", "/usr/bin/nvidia-uninstall", "755 0 0 1 regular file\n")
-    assert judged(pinned("run"), host).refusals == (), "alone it is a route of its own"
-    host.cmd("dpkg-l", rows(("libcuda1:amd64", "535.261.03-1"), HEADERS, ("pve-manager", "8.4.1")))
-    assert "beside the packages libcuda1" in why(judged(pinned("run"), host))
-    host.cmd("dpkg-l", rows(("libcuda1:amd64", "535.261.03-1", "rc"), HEADERS, ("pve-manager", "8.4.1")))
-    assert judged(pinned("run"), host).refusals == (), "removed, only its configuration is left"
+    assert told(judged(pinned("run"), host, installing=False)) == "", "alone it is a route of its own"
+    for state, mixed in (("ii", True), ("rc", False)):
+        host.cmd("dpkg-l", rows(("libcuda1:amd64", "535.261.03-1", state), HEADERS, ("pve-manager", "8.4.1")))
+        said = told(judged(pinned("run"), host, installing=False))
+        assert ("beside the packages libcuda1" in said) == mixed, (
+            "what is removed leaves only its configuration"
+        )

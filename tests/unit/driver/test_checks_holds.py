@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from provision.host.changes import Change, dump
 from provision.plan import Plan
 from tests.unit.driver.judged import HEADERS, VERSION, judged, pinned, rows, told, why
 from tests.unit.plan.seen import Seen
@@ -18,6 +19,18 @@ def test_a_hold_at_another_version_stands_in_the_way_and_one_at_the_pin_does_not
         host.cmd("dpkg-l", rows(("libcuda1", version, state), HEADERS, ("pve-manager", "8.4.1")))
         assert ("apt-mark unhold libcuda1" in why(judged(pinned(), host))) == refused
         assert judged(pinned(), host, installing=False).refusals == ()
+
+
+def test_what_kpro_holds_itself_and_what_apt_has_said_already_is_not_refused_here(host: Seen) -> None:
+    host.cmd("dpkg-l", rows(("libcuda1", "575.51.03-1", "hi"), HEADERS, ("pve-manager", "8.4.1")))
+    assert "unhold libcuda1" in why(judged(pinned(), host))
+    host.cmd("apt-driver", "The following held packages will be changed:\n  libcuda1\n")
+    assert judged(pinned(), host).refusals == ()
+    host.cmd("apt-driver", "kpro: no repository\n")
+    host.put("file", "/var/lib/kpro/manifest.json", dump([Change("hold", "r", names=("libcuda1",))]))
+    assert judged(pinned(), host).refusals == ()
+    host.put("file", "/var/lib/kpro/manifest.json", "{")
+    assert "manifest.json is not readable" in why(judged(pinned(), host))
 
 
 def test_held_headers_beside_kernels_that_go_on_are_told(host: Seen) -> None:

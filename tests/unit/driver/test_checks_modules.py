@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from provision.host.driver_checks.judge import checks_plan
+from provision.plan import Item, Plan, Step
 from tests.unit.driver.judged import DRBD, HEADERS, KERNEL, NEXT, judged, pinned, rows, told, why
 from tests.unit.plan.seen import Seen
 
@@ -40,6 +42,16 @@ def test_a_pinned_kernel_that_has_the_module_may_boot(host: Seen) -> None:
         "file", "/etc/kernel/proxmox-boot-pin", f"{KERNEL}\n"
     )
     assert judged(pinned(), host, rebooting=True).refusals == ()
+
+
+def test_a_plan_that_stays_with_the_running_kernel_loses_nothing(host: Seen) -> None:
+    host.kernels(KERNEL, NEXT).cmd("dkms-status", DRBD)
+    hold, release = (
+        Item(Step.DRIVER, f"kernel.{word}", "@local", KERNEL, "x") for word in ("hold", "release")
+    )
+    for items, withheld in (((hold,), False), ((release,), True), ((), True)):
+        found = checks_plan(pinned(), host.snapshot, Plan("box", items), True)
+        assert ("the reboot is withheld" in why(found)) == withheld
 
 
 def test_why_a_module_is_missing_is_read_from_its_log(host: Seen) -> None:
@@ -98,11 +110,11 @@ def test_without_apt_s_log_the_logs_of_dkms_name_the_culprit(host: Seen) -> None
 
 def test_a_half_configured_package_without_a_known_culprit_blames_nobody(host: Seen) -> None:
     host.cmd("dpkg-audit", f"{AUDIT} postfix  mail transport agent\n")
-    said = why(judged(pinned(), host))
+    said = why(judged(pinned("run"), host))
     assert "half-configured: postfix" in said
     assert "to blame" not in said
     host.put("cmd", "dpkg-audit", None, "not recorded").cmd("dpkg-l", rows(HEADERS, ("drbd-dkms", "9", "iF")))
-    assert "half-configured: drbd-dkms" in why(judged(pinned(), host)), "dpkg -l tells it too"
+    assert "half-configured: drbd-dkms" in why(judged(pinned("run"), host)), "dpkg -l tells it too"
 
 
 def test_a_broken_or_overwritten_module_is_told(host: Seen) -> None:

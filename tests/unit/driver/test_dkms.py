@@ -139,6 +139,18 @@ def test_the_words_of_newer_dkms_name_the_module_too() -> None:
     assert found.kernel == "6.14.11-4-pve"
 
 
+def test_nvidia_s_own_failure_is_no_foreign_one() -> None:
+    text = (
+        "Error! Bad return status for module build on kernel: 7.0.2-7-pve (x86_64)\n"
+        "Consult /var/lib/dkms/nvidia-current/550.163.01/build/make.log for more information.\n"
+    )
+    found = postinst_culprit(text)
+    assert found is not None
+    assert found.foreign == ()
+    assert found.failures[0].known is not None
+    assert found.failures[0].known.answer == "fails"
+
+
 def test_a_text_without_a_failure_names_nobody() -> None:
     for text in (
         "",

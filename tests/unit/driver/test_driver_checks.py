@@ -114,6 +114,19 @@ def test_an_engine_s_cuda_against_the_driver(
         assert "580.65.06" in refusal.seen
 
 
+def test_the_loaded_driver_counts_where_none_is_pinned(host: Seen) -> None:
+    machine = served(pinned(), "vllm", "0.20.1").model_copy(update={"driver": None})
+    for managed in (True, False):
+        box = machine.model_copy(update={"managed": managed})
+        assert judged(box, host, installing=False) == Plan("box"), "none is loaded: nothing to compare with"
+        for version, refused in (("575.51.03", True), ("580.178.04", False)):
+            line = f"NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  {version}  Release Build\n"
+            host.put("file", "/proc/driver/nvidia/version", line)
+            said = why(judged(box, host, installing=False))
+            assert ("install a newer driver on the machine" in said) == refused
+        host.put("file", "/proc/driver/nvidia/version", None)
+
+
 def test_a_guest_without_gpus_and_a_driver_of_no_form_speak_against_nothing(host: Seen) -> None:
     machine = served(pinned(version="575.51.03"), "vllm", "0.20.1")
     without = machine.guests[0].model_copy(update={"gpus": ()})

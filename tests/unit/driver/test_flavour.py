@@ -72,6 +72,14 @@ def test_an_impossible_driver_is_refused_with_the_reason(
     assert refusal.next_step
 
 
+def test_the_proprietary_module_ends_with_610() -> None:
+    for version, ends in (("610.57.04", False), ("620.10.01", True)):
+        assert [refusal.where for refusal in judge(version, "proprietary", A6000)] == [
+            "machine.driver"
+        ] * ends
+        assert judge(version, "open", A6000) == []
+
+
 def test_a_mix_without_a_common_driver_is_refused_whatever_is_pinned() -> None:
     for version, flavour in (("580.159.04", "open"), ("580.159.04", "proprietary")):
         (refusal,) = judge(version, flavour, P40, B200)

@@ -13,12 +13,6 @@ from provision.stack.desired import MANIFEST
 
 A6000, AUDIO = "0x2230", "0x1aef"
 ARCHIVES = [f"nvidia-{version}-open-6.1.0-50-amd64.tar.zst" for version in ("535.261.03", "580.159.04")]
-NAMES = (
-    "/etc/libvirt/qemu/autostart/*",
-    "/run/libvirt/qemu/*.pid",
-    "/etc/systemd/system/*.wants/*",
-    "/etc/systemd/system/*.requires/*",
-)
 DPKG_L = "Desired=Unknown/Install/Remove/Purge/Hold\n||/ Name Version Architecture Description\n"
 OPTIONAL = [request.split(":", 1)[1] for request in boot.REQUESTS if request.startswith("file:")]
 
@@ -105,8 +99,6 @@ class Seen:
         for path in driver_seen.RUN_MARKS:
             self.put("stat", path, None)
         self.put("vms", "/etc/pve", None)
-        for path in NAMES:
-            self.put("names", path, "")
         return self.cmd("openers", "\n").cmd("dmesg", "\n").driver(None, kernel).plain_host(kernel)
 
     def plain_host(self, kernel: str) -> Seen:

@@ -125,6 +125,7 @@ class Machine:
             ("/var/lib/kpro", str(self.state)),
             (" /proc/driver/nvidia/version", f" {self.root}/version"),
             ("/sys/module/", f"{self.root}/module/"),
+            ("resting=/run/kpro", f"resting={self.root}"),
             ("/dev/kmsg", "/dev/null"),
             ("/boot", f"{self.root}/boot"),
             ("/lib/modules/", f"{self.root}/modules/"),

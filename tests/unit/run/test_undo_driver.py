@@ -157,3 +157,15 @@ def test_a_container_of_kpros_that_goes_is_not_started_again(machine: Machine, t
     code, said = undo(machine, (made, asleep))
     assert (code, "runs again" in said) == (0, False), said
     assert not [call for call in machine.calls if call.startswith("lxc-start")]
+
+
+def test_nvidias_daemon_rests_for_it_and_starts_once_a_driver_is_loaded(machine: Machine) -> None:
+    has_driver(machine, "580.159.04")
+    (machine.root / "daemons").write_text("nvidia-dcgm.service\nnvidia-persistenced.service\n")
+    assert undo(machine, (EXCHANGE,), "r2")[0] == 0
+    calls = machine.calls
+    first, second = (
+        calls.index(f"systemctl start {name}.service") for name in ("nvidia-persistenced", "nvidia-dcgm")
+    )
+    assert calls.index("modprobe nvidia") < first < second
+    assert not (machine.root / "daemons").exists()

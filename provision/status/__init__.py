@@ -1,0 +1,1 @@
+"""``provision status``: where the machines of an inventory stand, without touching them."""

@@ -1,0 +1,124 @@
+"""What ``status`` looks at beside a plan: the journal, the lock, and the files that kpro wrote. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from checks.snapshot import CouldNotLook, Snapshot
+from provision.host.changes import Change, parse
+
+MANIFEST = "/var/lib/kpro/manifest.json"
+JOURNAL = "/var/lib/kpro/journal"
+
+# The lock itself is not tried: whoever takes it at this moment would be turned away.
+_LOCK = (
+    "i=$(stat -c %i /run/kpro/lock 2>/dev/null) || { echo free; exit 0; }; "
+    '[ -r /proc/locks ] || exit 1; if grep -qE "FLOCK .*:$i " /proc/locks; '
+    "then echo held; cat /run/kpro/lock; else echo free; fi"
+)
+_LAST = (
+    f"cd {JOURNAL} 2>/dev/null || {{ [ ! -e {JOURNAL} ] && exit 0; exit 1; }}; "
+    'last=; for f in *.jsonl; do [ ! -e "$f" ] || last=$f; done; '
+    '[ -n "$last" ] || exit 0; printf \'%s\\n\' "$last"; tail -n 200 "$last"'
+)
+
+REQUESTS = (
+    f"file:{MANIFEST}",
+    f"cmd:lock-held:{_LOCK}",
+    f"cmd:last-run:{_LAST}",
+    "cmd:uptime:cat /proc/uptime",
+)
+
+
+@dataclass(frozen=True)
+class LastRun:
+    """The newest run that changed the machine, by the machine's own journal: how many changes were done, what failed
+    last, when (as the journal has it)."""
+
+    run: str
+    at: str
+    done: int
+    failed: str | None
+    unfinished: str | None
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "run": self.run,
+            "at": self.at,
+            "changes_done": self.done,
+            "failed": self.failed,
+            "begun_and_not_ended": self.unfinished,
+        }
+
+
+def last_run(snapshot: Snapshot) -> LastRun | None:
+    """None: nothing was ever changed. Raises CouldNotLook."""
+    code, output = snapshot.command("last-run")
+    if code != 0:
+        raise CouldNotLook(f"{JOURNAL} cannot be read: {output.strip()[:200]}")
+    name, _, rest = output.partition("\n")
+    if not name.strip():
+        return None
+    done, failed, begun, at = 0, None, None, ""
+    for line in rest.splitlines():
+        try:
+            event = json.loads(line)
+        except ValueError:
+            continue
+        if not isinstance(event, dict):
+            continue
+        at = str(event.get("at", at))
+        text = str(event.get("text", event.get("subject", "")))
+        match event.get("event"):
+            case "begin":
+                begun = text
+            case "done":
+                done, begun = done + 1, None
+            case "failed":
+                failed, begun = f"{text}: {event.get('why', '')}", None
+    return LastRun(name.strip().removesuffix(".jsonl"), at, done, failed, begun)
+
+
+def lock_holder(snapshot: Snapshot) -> str | None:
+    """The line of the lock file while somebody holds it; None while it is free. Raises CouldNotLook."""
+    code, output = snapshot.command("lock-held")
+    word, _, rest = output.partition("\n")
+    if code != 0 or word not in ("held", "free"):
+        raise CouldNotLook(f"whether the machine is locked cannot be told: {output.strip()[:200]}")
+    return rest.strip() if word == "held" else None
+
+
+def changes(snapshot: Snapshot) -> tuple[Change, ...]:
+    """Raises CouldNotLook when the manifest is there and cannot be read."""
+    text = snapshot.text(MANIFEST)
+    try:
+        return parse(text) if text is not None else ()
+    except (ValueError, KeyError, TypeError) as error:
+        raise CouldNotLook(f"{MANIFEST} is none of kpro's: {error}") from error
+
+
+def written(found: Sequence[Change]) -> dict[str, str]:
+    """The files that kpro wrote last, with the sha256 that they were given."""
+    return {change.path: change.written for change in found if change.kind == "file" and change.written}
+
+
+def drift_requests(digests: Mapping[str, str]) -> list[str]:
+    return [f"sha:{path}" for path in digests]
+
+
+def drift(snapshot: Snapshot, digests: Mapping[str, str]) -> list[dict[str, str]]:
+    """What is no longer as kpro wrote it: ``changed``, ``gone``, or ``unknown`` where it could not be read."""
+    found = []
+    for path, digest in digests.items():
+        try:
+            now = snapshot.digest(path)
+        except CouldNotLook as error:
+            found.append({"path": path, "state": "unknown", "why": str(error)})
+            continue
+        if now != digest:
+            state = "gone" if now is None else "changed"
+            found.append({"path": path, "state": state, "why": "not as kpro wrote it"})
+    return found

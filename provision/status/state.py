@@ -1,0 +1,175 @@
+"""Where a machine stands: from its plan and what was looked at beside. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+from checks.snapshot import CouldNotLook, Snapshot
+from provision.host import reboot, view
+from provision.plan import Plan
+from provision.planner import Observed
+from provision.spec import Guest, Machine, Service
+from provision.status import looks
+
+UNKNOWN = "unknown"
+T = TypeVar("T")
+S = TypeVar("S")
+
+
+@dataclass(frozen=True)
+class Status:
+    """``state``: ``in sync``, ``pending`` (a plan has something to do), ``refused`` (a plan would be), ``unknown``."""
+
+    machine: str
+    state: Literal["in sync", "pending", "refused", "unknown"]
+    pending: tuple[str, ...]
+    refusals: tuple[str, ...]
+    driver: str
+    kernel: str
+    guests: tuple[Mapping[str, Any], ...]
+    last_run: Mapping[str, Any] | str | None
+    drift: Sequence[Mapping[str, str]] | str
+    reboot: tuple[str, ...]
+    waits_for_confirmation: str | None
+    locked_by: str | None
+    unknown: Mapping[str, str]
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "machine": self.machine,
+            "state": self.state,
+            "pending": list(self.pending),
+            "refusals": list(self.refusals),
+            "driver": self.driver,
+            "kernel": self.kernel,
+            "guests": [dict(guest) for guest in self.guests],
+            "last_run": self.last_run,
+            "drift": self.drift if isinstance(self.drift, str) else [dict(one) for one in self.drift],
+            "reboot_pending": list(self.reboot),
+            "waits_for_confirmation": self.waits_for_confirmation,
+            "locked_by": self.locked_by,
+            "unknown": dict(self.unknown),
+        }
+
+
+def unreachable(machine: Machine, why: str) -> Status:
+    """A machine that could not be looked at at all."""
+    return Status(
+        machine.name,
+        "unknown",
+        (),
+        (),
+        UNKNOWN,
+        UNKNOWN,
+        (),
+        UNKNOWN,
+        UNKNOWN,
+        (),
+        None,
+        UNKNOWN,
+        {"machine": why},
+    )
+
+
+def status_of(
+    machine: Machine, plan: Plan, observed: Observed, beside: Snapshot, digests: Snapshot | None
+) -> Status:
+    """``beside``: the answer to ``looks.REQUESTS``; ``digests``: that to ``looks.drift_requests``."""
+    unknown: dict[str, str] = {}
+
+    def ask(what: str, read: Callable[[], T], otherwise: S) -> T | S:
+        try:
+            return read()
+        except (CouldNotLook, ValueError) as error:
+            unknown.setdefault(what, str(error))
+            return otherwise
+
+    host = observed.host
+    kernel = ask("kernel", lambda: _kernel(host), UNKNOWN)
+    driver = ask("driver", lambda: _driver(host), UNKNOWN)
+    run = ask("last run", lambda: looks.last_run(beside), UNKNOWN)
+    wrote = ask("files of kpro", lambda: looks.written(looks.changes(beside)), None)
+    armed = ask("confirmation", lambda: _armed(host), UNKNOWN)
+    return Status(
+        machine.name,
+        "refused" if plan.refusals else "pending" if plan.items else "in sync",
+        tuple(f"{item.text} [{item.host}]" for item in plan.items),
+        tuple(map(str, plan.refusals)),
+        driver,
+        kernel,
+        tuple(_guest(machine, guest, observed, unknown) for guest in machine.guests),
+        run.as_dict() if isinstance(run, looks.LastRun) else run,
+        UNKNOWN if wrote is None or digests is None else looks.drift(digests, wrote),
+        tuple(item.text for item in plan.items if item.kind == "reboot"),
+        armed,
+        ask("lock", lambda: looks.lock_holder(beside), UNKNOWN),
+        unknown,
+    )
+
+
+def _kernel(host: Snapshot) -> str:
+    code, output = host.command("uname-r")
+    if code != 0 or not output.strip():
+        raise CouldNotLook("uname -r gave nothing")
+    return output.strip()
+
+
+def _driver(host: Snapshot) -> str:
+    found = view.driver(host)
+    return f"{found[0]} ({found[1]})" if found else "none"
+
+
+def _armed(host: Snapshot) -> str | None:
+    """The run whose boot waits to be confirmed: the machine takes it back by itself otherwise."""
+    if ("file", reboot.ARM) not in host.sections:
+        return None
+    text = host.text(reboot.ARM)
+    if text is None:
+        return None
+    run = re.search(r'"run":\s*"([^"]*)"', text)
+    return run[1] if run else "a run without a name"
+
+
+def _guest(machine: Machine, guest: Guest, observed: Observed, unknown: dict[str, str]) -> dict[str, Any]:
+    try:
+        state = view.guest_state(observed.host, guest)
+    except CouldNotLook as error:
+        state = UNKNOWN
+        unknown[f"guest {guest.name}"] = str(error)
+    inside = observed.guests.get(guest.name)
+    return {
+        "guest": guest.name,
+        "id": guest.id,
+        "backend": guest.backend,
+        "state": state,
+        "services": [_service(service, guest, inside, unknown) for service in guest.services],
+    }
+
+
+def _service(
+    service: Service, guest: Guest, inside: Snapshot | None, unknown: dict[str, str]
+) -> dict[str, Any]:
+    """The unit's state by systemd; the versions are those that the inventory pins."""
+    active, since = UNKNOWN, UNKNOWN
+    try:
+        if inside is None:
+            raise CouldNotLook("its guest could not be looked into")
+        code, output = inside.command(f"unit-{service.name}")
+        pairs = dict(line.partition("=")[::2] for line in output.splitlines())
+        if code != 0 or "ActiveState" not in pairs:
+            raise CouldNotLook(f"systemctl show ended with {code}: {output.strip()[:120]}")
+        active, since = pairs["ActiveState"], pairs.get("SubState", UNKNOWN)
+    except CouldNotLook as error:
+        unknown[f"service {service.name} in {guest.name}"] = str(error)
+    return {
+        "service": service.name,
+        "unit": service.unit,
+        "active": active,
+        "sub_state": since,
+        "engine": f"{service.engine.kind} {service.engine.version}",
+        "model": f"{service.model.repo}@{service.model.revision[:12]}",
+        "port": service.port,
+    }

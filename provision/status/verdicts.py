@@ -1,0 +1,34 @@
+"""The last verdict of a machine's services, from the journals of the runs that were made from this controller."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from provision.run import journal
+from provision.spec import Machine
+
+RUNS = 50
+"""How many of the newest runs are looked through: a machine that none of them touched has no verdict here."""
+
+
+def last_verdicts(machine: Machine) -> dict[str, Mapping[str, Any]]:
+    """By ``service on host``: the newest verdict of its gate, with run and time."""
+    names = {machine.host_name, *(machine.guest_host_name(guest) for guest in machine.guests)}
+    folder = journal.runs_folder()
+    try:
+        runs = sorted((path.name for path in folder.iterdir() if journal.is_run_id(path.name)), reverse=True)
+    except OSError:
+        return {}
+    found: dict[str, Mapping[str, Any]] = {}
+    for run in runs[:RUNS]:
+        try:
+            events = list(journal.read(run))
+        except OSError:
+            continue
+        for event in reversed(events):
+            host = str(event.get("host", ""))
+            if host in names and event.get("event") == "gate":
+                verdict = {"run": run, "at": event.get("at"), "verdict": event.get("verdict")}
+                found.setdefault(f"{event.get('service', '?')} on {host}", verdict)
+    return found
