@@ -216,8 +216,11 @@ def ubuntu(version: str, *kernels: str, signed: bool = True) -> list[Deb]:
                     depends="kmod",
                     fields={"Provides": "nvidia-prebuilt-kernel"},
                     files={
-                        f"/lib/modules/{release}/kernel/nvidia-{branch}srv-open/nvidia.ko": module(version)
+                        f"/lib/modules/{release}/kernel/nvidia-{branch}srv-open/nvidia.ko": module(
+                            version, kernel=release
+                        )
                     },
+                    scripts=dict.fromkeys(("postinst", "postrm"), f"#!/bin/sh\ndepmod {release}\n"),
                 )
             )
         for flavour in ("generic", "amd64"):
