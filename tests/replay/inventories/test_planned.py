@@ -44,7 +44,7 @@ TABLE = (
         REFUSED,
         ("GPU 0000:42:00.0", "GPU 0000:61:00.0", "machine.guests[0]"),
         _STACK | {2, 3, 5},
-        "both GPUs on vfio-pci and named by a stopped virtual machine, no container yet",
+        "both GPUs on vfio-pci and listed by a stopped virtual machine, no container yet",
     ),
     Row("kpro6", "kpro6", PENDING, (), _STACK | {5}, "container runs, nothing of kpro in it"),
     Row("fleet", "fleet", PENDING, (), _STACK | {5}, "one recorded host stands for all six"),
