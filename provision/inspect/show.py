@@ -1,108 +1,148 @@
-"""What an operator sees of an inspection: a table of the GPUs, what holds each, and what could not be told."""
+"""What an operator sees of an inspection: the machine, then each GPU with what holds it and what fits it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Console
 from rich.markup import escape
+from rich.padding import Padding
 from rich.table import Table
 
-from provision.inspect.report import GpuReport, Held, Report
+from provision.inspect.report import Finding, GpuReport, Held, Report
+from provision.inspect.show_host import lines
+
+_KINDS = {"problem": "red", "warning": "yellow", "note": "cyan"}
 
 
 def show(reports: Sequence[Report], console: Console | None = None) -> None:
     """Machine by machine, on the standard output."""
-    out = console or Console(highlight=False, soft_wrap=True)
+    out = console or Console(highlight=False)
     for report in reports:
         _machine(out, report)
 
 
 def _machine(out: Console, report: Report) -> None:
     out.print(f"[bold]{escape(report.machine)}[/]")
-    _facts(out, report)
+    _rows(out, lines(report.host), 2)
     if report.gpus is None:
-        out.print("  GPUs: unknown")
+        _rows(out, [("GPUs", "unknown")], 2)
     elif not report.gpus:
-        out.print("  no NVIDIA GPU")
-    else:
-        out.print(_table(report.gpus))
-        for gpu in report.gpus:
-            _gpu(out, gpu)
+        _rows(out, [("GPUs", "no NVIDIA GPU")], 2)
+    before = None
+    for gpu in report.gpus or ():
+        out.print(f"\n  [bold]GPU {escape(gpu.bdf)}[/]  {escape(gpu.model)}, {escape(gpu.architecture)}")
+        _rows(out, _gpu(gpu, before), 4)
+        before = gpu
     shown = {id(held) for gpu in report.gpus or () for held in gpu.holders}
-    rest = [held for held in report.holders if id(held) not in shown]
+    rest = [row for held in report.holders if id(held) not in shown for row in _held(held)]
     if rest and not report.gpus:
-        out.print("  what holds GPUs, or keeps the driver away:")
-        for held in rest:
-            _held(out, held)
-    for finding in report.findings:
-        colour = "red" if finding.kind == "problem" else "cyan"
-        out.print(f"  [{colour}]{finding.kind}[/] {escape(finding.subject)}: {escape(finding.seen)}")
-        out.print(f"      {escape(finding.meaning)}")
-        if finding.next_step:
-            out.print(f"      next: {escape(finding.next_step)}")
+        _rows(out, rest, 2)
+    told = {(held.path, held.line) for gpu in report.gpus or () for held in gpu.holders}
+    # What is told at a GPU is not told again.
+    findings = [one for one in report.findings if not (one.kind == "note" and _place(one) in told)]
+    if findings:
+        out.print()
+        _rows(out, (row for finding in findings for row in _finding(finding)), 2)
     if report.unknown:
-        out.print("  [yellow]could not be told:[/]")
-        for what, why in report.unknown.items():
-            out.print(f"      {escape(what)}: {escape(why)}")
+        out.print("\n  [yellow]could not be told[/]")
+        _rows(out, report.unknown.items(), 4)
 
 
-def _facts(out: Console, report: Report) -> None:
-    for name, value in report.host.items():
-        out.print(f"  {escape(name)}: {escape(_plain(value))}")
+def _place(finding: Finding) -> tuple[str, int] | None:
+    path, _, number = finding.subject.partition(": ")[0].rpartition(":")
+    return (path, int(number)) if number.isdecimal() else None
 
 
-def _plain(value: object) -> str:
-    if value is None or value == []:
-        return "none"
-    if isinstance(value, dict):
-        return ", ".join(f"{key} {_plain(one)}" for key, one in value.items()) or "none"
-    if isinstance(value, (list, tuple)):
-        return "; ".join(_plain(one) for one in value)
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return str(value)
+def _rows(out: Console, rows: Iterable[tuple[str, str]], indent: int) -> None:
+    """Heading and text side by side, a heading said once. On a terminal a long text goes on below itself; elsewhere a
+    line stays one, for grep."""
+    if not out.is_terminal:
+        _plainly(out, list(rows), indent)
+        return
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    last = None
+    for heading, text in rows:
+        colour = {**_KINDS, "in use": "red"}.get(heading, "dim")
+        table.add_row("" if heading == last else f"[{colour}]{escape(heading)}[/]", escape(text))
+        last = heading
+    if table.row_count:
+        out.print(Padding(table, (0, 0, 0, indent)))
 
 
-def _table(gpus: Sequence[GpuReport]) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for name in ("  GPU", "model", "architecture", "driver", "group", "minor", "in use", "release"):
-        table.add_column(name, overflow="fold")
-    for gpu in gpus:
-        used = "yes" if gpu.used_by else "unknown" if gpu.use_not_looked_at else "no"
-        cells = (
-            gpu.bdf,
-            gpu.model,
-            gpu.architecture,
-            gpu.driver,
-            gpu.group,
-            gpu.minor,
-            used,
-            gpu.release.how,
-        )
-        table.add_row("  " + escape(cells[0]), *(escape(cell) for cell in cells[1:]))
-    return table
+def _plainly(out: Console, rows: Sequence[tuple[str, str]], indent: int) -> None:
+    width = max((len(heading) for heading, _ in rows), default=0)
+    for heading, text in rows:
+        out.print(f"{'':{indent}}{heading:<{width}}  {text}", markup=False, soft_wrap=True)
 
 
-def _gpu(out: Console, gpu: GpuReport) -> None:
-    out.print(f"  {escape(gpu.bdf)}")
+def _gpu(gpu: GpuReport, before: GpuReport | None) -> Iterator[tuple[str, str]]:
+    minor = f", /dev/nvidia{gpu.minor}" if gpu.minor.isdecimal() else ""
+    yield "driver", f"{gpu.driver}, IOMMU group {gpu.group}{minor}"
     for part in gpu.companions:
         kind = "bridge, never touched" if part["bridge"] else part["class"]
-        out.print(f"      with {part['bdf']} ({escape(str(kind))}), driver {escape(str(part['driver']))}")
+        yield "with", f"{part['bdf']} {kind}, driver {part['driver']}"
+    if gpu.console not in ("none", "unknown"):
+        yield "console", gpu.console
+    for container in gpu.containers:
+        yield "passed to", container
     for held in gpu.holders:
-        _held(out, held)
+        yield from _held(held)
     if gpu.holders_not_looked_at:
-        out.print(f"      holders not looked at: {escape(', '.join(gpu.holders_not_looked_at))}")
+        yield "not looked at", ", ".join(gpu.holders_not_looked_at)
     for user in gpu.used_by:
-        out.print(f"      [red]in use:[/] {escape(user)}")
+        yield "in use", user
+    if not gpu.used_by:
+        unseen = ", ".join(gpu.use_not_looked_at)
+        yield "use", f"unknown: {unseen} not looked at" if unseen else "nobody uses it"
+    yield "release", _release(gpu)
     for reason in gpu.release.reasons:
-        out.print(f"      {gpu.release.how}: {escape(reason['seen'])}; {escape(reason['why'])}")
+        yield "release", f"{reason['seen']}; {reason['why']}"
     if gpu.release.not_looked_at:
-        out.print(f"      release not sure, not looked at: {escape(', '.join(gpu.release.not_looked_at))}")
+        yield "release", f"not sure, not looked at: {', '.join(gpu.release.not_looked_at)}"
+    if before is not None and before.drivers == gpu.drivers:
+        yield "fits", f"what fits GPU {before.bdf}"
+    else:
+        yield from _fits(gpu)
 
 
-def _held(out: Console, held: Held) -> None:
-    out.print(f"      held by {escape(held.path)}:{held.line}: {escape(held.text.strip())}")
-    out.print(f"          {escape(held.what)}")
+def _release(gpu: GpuReport) -> str:
+    return {
+        "nothing": "nothing to do: it is on nvidia and nothing holds it",
+        "online": "can be done while the machine runs",
+        "reboot": "takes a reboot:",
+        "refused": "refused:",
+    }.get(gpu.release.how, gpu.release.how)
+
+
+def _fits(gpu: GpuReport) -> Iterator[tuple[str, str]]:
+    """Drivers that fit, one line a version; of those that do not, the reasons, each with its versions."""
+    fitting: dict[tuple[str, str, str], list[str]] = {}
+    not_fitting: dict[str, list[str]] = {}
+    for row in gpu.drivers:
+        if row["fits"]:
+            key = (row["version"], ", ".join(row["routes"]), "; ".join(row["notes"]))
+            fitting.setdefault(key, []).append(row["flavour"])
+        for why in row["why_not"]:
+            if row["version"] not in not_fitting.setdefault(why, []):
+                not_fitting[why].append(row["version"])
+    for (version, routes, notes), flavours in fitting.items():
+        yield "fits", f"{version} {' or '.join(flavours)} (by {routes})" + (f"; {notes}" if notes else "")
+    for why, versions in not_fitting.items():
+        yield "fits not", f"{', '.join(versions)}: {why}"
+
+
+def _held(held: Held) -> Iterator[tuple[str, str]]:
+    yield "held by", f"{held.path}:{held.line}: {held.text.strip()}"
+    yield "held by", f"    {held.what}"
     if held.instead:
-        out.print(f"          next: {escape(held.instead)}")
+        yield "held by", f"    next: {held.instead}"
+
+
+def _finding(finding: Finding) -> Iterator[tuple[str, str]]:
+    yield finding.kind, f"{finding.subject}: {finding.seen}"
+    yield finding.kind, f"    {finding.meaning}"
+    if finding.next_step:
+        yield finding.kind, f"    next: {finding.next_step}"
