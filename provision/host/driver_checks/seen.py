@@ -26,7 +26,8 @@ _PATTERNS = (
 _TEST_KEYS = (
     f'for k in {" ".join(KEYS)}; do [ ! -e "$k" ] || mokutil --test-key "$k"; done; command -v mokutil'
 )
-_TERM_LOG = "grep -E 'Error!|Consult /var/lib/dkms|[Aa]utoinstall|^run-parts: |^dpkg: ' /var/log/apt/term.log | tail -n 60"
+_FAILED = "Error!|Consult /var/lib/dkms|[Aa]utoinstall|^run-parts: |^dpkg: "
+_TERM_LOG = f"grep -E '{_FAILED}' /var/log/apt/term.log | tail -n 60"
 # Only a machine with adapters of Mellanox has this mark of NVLink 5 (nvlsm needs them).
 _SW_MNG = "[ ! -d /sys/class/infiniband ] || grep -ls SW_MNG /sys/class/infiniband/*/device/vpd; true"
 
