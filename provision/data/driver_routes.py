@@ -123,9 +123,9 @@ PINNED_NAMES = "*nvidia* libcuda1 libcudadebugger1 libnvcuvid1 libnvoptix1 cuda-
 
 
 def preferences(version: str) -> str:
-    """apt_preferences(5) for route ``nvidia``: NVIDIA's packages in this version before any other, and never Debian's
-    packages of the same driver. 1001 is more than the 1000 of NVIDIA's own pinning packages, which pin a branch.
-    There are no quotes in it."""
+    """apt_preferences(5) for route ``nvidia``: NVIDIA's packages in this version before any other (1001: also when a
+    newer one is installed), and never Debian's packages of the same driver. The first record that matches a version
+    counts, so this file's name must sort before ``nvidia-driver-pinning-*``. There are no quotes in it."""
     debian = " ".join(part.package for part in DEBIAN_PARTS)
     return (
         "# kpro: the driver comes from the vendor alone; two archives mixed end in two versions\n"

@@ -66,7 +66,7 @@ def driver_plan(machine: Machine, snapshot: Snapshot, held: Sequence[Prebuilt | 
     refusals: list[Refusal] = []
     missing: tuple[str, ...] = ()
     holding: list[Refusal] = []
-    boots: tuple[Item, ...] = ()
+    items: tuple[Item, ...] = ()
     case: Case | None = None
     try:
         wrong = drivers.wrong(driver.version)
@@ -91,7 +91,10 @@ def driver_plan(machine: Machine, snapshot: Snapshot, held: Sequence[Prebuilt | 
             refusals += against
             missing = tuple(kernel for kernel in missing if not holding or kernel == case.kernels[0])
         if not refusals:
-            boots = _boots(case, holding)
+            items = (
+                *_boots(case, holding),
+                *((*_before(case), _item(case, missing)) if missing else _loose(case)),
+            )
     except CouldNotLook as error:
         refusals.append(
             Refusal(
@@ -110,8 +113,7 @@ def driver_plan(machine: Machine, snapshot: Snapshot, held: Sequence[Prebuilt | 
     if not missing:
         ready = ", ".join(case.kernels[:1] if holding else case.kernels)
         notes.append(f"driver {case.pin} is in place for {ready} (route {driver.route})")
-    items = (*_before(case), _item(case, missing)) if missing else _loose(case)
-    return Plan(machine.name, tuple(sorted((*items, *boots), key=_order)), (), tuple(notes))
+    return Plan(machine.name, tuple(sorted(items, key=_order)), (), tuple(notes))
 
 
 def _order(item: Item) -> int:

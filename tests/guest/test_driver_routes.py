@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import subprocess
+from pathlib import Path
 from typing import Literal
 
 import pytest
@@ -10,7 +12,7 @@ import pytest
 from provision.plan import Item
 from provision.run.errors import ActFailed
 from provision.spec import Driver, Machine
-from tests.doubles.apt import catalogue
+from tests.doubles.apt import archive, catalogue
 from tests.doubles.apt.archive import Key
 from tests.guest.apt_host import Contained, Served, carry_out, plan, undone
 
@@ -153,3 +155,42 @@ def test_a_new_pin_changes_what_kpro_holds_and_a_package_let_go_is_held_again(
     assert there["libcuda1"] == there["nvidia-kernel-open-dkms"] == f"{NEWER}-1"
     assert not plan(host, newer).items
     undone(host)
+
+
+def test_ubuntu_s_signed_modules_are_installed_in_sync_and_taken_back(
+    host: Contained, tmp_path: Path
+) -> None:
+    before, packages = host.everything(), host.packages()
+    archive.write(
+        tmp_path / "ubuntu",
+        "Ubuntu",
+        "noble",
+        catalogue.ubuntu("580.159.03", catalogue.KERNEL, catalogue.NEXT),
+    )
+    subprocess.run(
+        ["cp", "-r", str(tmp_path / "ubuntu"), str(host.container.rootfs / "srv/archives")], check=True
+    )
+    host.must(
+        "cp -P /etc/os-release /etc/os-release.was && rm /etc/os-release && "
+        "printf 'ID=ubuntu\\nVERSION_ID=\"24.04\"\\n' >/etc/os-release && "
+        "echo 'deb [trusted=yes] file:/srv/archives/ubuntu ./' >/etc/apt/sources.list.d/ubuntu.list && "
+        "apt-get -q update"
+    )
+    machine = Machine(name="box", driver=Driver(version="580.159.03", route="ubuntu"))
+    try:
+        carry_out(host, plan(host, machine).items[0])
+        there = host.packages()
+        for kernel in (catalogue.KERNEL, catalogue.NEXT):
+            assert f"linux-modules-nvidia-580-server-open-{kernel}" in there
+        assert not [name for name in there if "dkms" in name]
+        again = plan(host, machine)
+        assert not again.items, again.items
+        assert not again.refusals, again.refusals
+        undone(host)
+    finally:
+        host.must(
+            "mv /etc/os-release.was /etc/os-release && rm /etc/apt/sources.list.d/ubuntu.list && "
+            "rm -r /srv/archives/ubuntu && apt-get -q update"
+        )
+    assert host.packages() == packages
+    assert host.everything() == before

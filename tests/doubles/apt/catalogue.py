@@ -213,11 +213,16 @@ def ubuntu(version: str, *kernels: str, signed: bool = True) -> list[Deb]:
                 Deb(
                     f"{begin}-{release}",
                     "6.8.0-51.52+1",
+                    depends="kmod",
                     fields={"Provides": "nvidia-prebuilt-kernel"},
                     files={
-                        f"/lib/modules/{release}/kernel/nvidia-{branch}srv-open/nvidia.ko": module(version)
+                        f"/lib/modules/{release}/kernel/nvidia-{branch}srv-open/nvidia.ko": module(
+                            version, kernel=release
+                        )
                     },
+                    scripts=dict.fromkeys(("postinst", "postrm"), f"#!/bin/sh\ndepmod {release}\n"),
                 )
             )
-        found.append(Deb(f"{begin}-generic", "6.8.0-51.52+1", f"{begin}-{kernels[-1]}"))
+        for flavour in ("generic", "amd64"):
+            found.append(Deb(f"{begin}-{flavour}", "6.8.0-51.52+1", f"{begin}-{kernels[-1]}"))
     return found

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from provision.acts.driver_apt import PREFERENCES
 from provision.data import driver_routes
 from provision.host import apt_asked, apt_question
 from provision.spec import Driver
@@ -196,7 +197,13 @@ def test_the_branch_s_pinning_package_serves_where_the_version_has_none(
     reasons, said = ask(host, pin(VERSION, "nvidia"))
     assert not reasons
     assert "Inst nvidia-driver-pinning-580 (" in said
-    assert f"Inst libcuda1 ({VERSION}-1 " in said, "the branch's pin alone would take the newest"
+    (pinning,) = [deb for deb in debs if deb.name == "nvidia-driver-pinning-580"]
+    (path, text), *_ = pinning.files.items()
+    (host.folder / path.removeprefix("/etc/")).write_text(text)
+    assert f"Candidate: {NEWER}-1" in host.sh("apt-cache policy libcuda1").stdout.decode()
+    reasons, said = ask(host, pin(VERSION, "nvidia"))
+    assert not reasons, reasons
+    assert f"Inst libnvidia-cfg1 ({VERSION}-1 " in said, "the branch's pin alone takes the newest"
 
 
 def test_debians_nvidia_smi_is_never_removed_in_passing(machine: Callable[..., Asked]) -> None:
@@ -249,9 +256,16 @@ def test_a_kernel_for_which_ubuntu_signed_nothing_is_refused_instead_of_compiled
     assert any("linux-modules-nvidia-580-server-open-6.8.0-51-generic" in reason for reason in reasons), said
 
 
-def test_the_preferences_are_read_by_apt_as_meant(machine: Callable[..., Asked]) -> None:
+@pytest.mark.parametrize(
+    ("name", "candidate"), [(Path(PREFERENCES).name, VERSION), ("zz-read-last.pref", NEWER)]
+)
+def test_the_pins_count_because_their_file_is_read_before_the_vendor_s(
+    machine: Callable[..., Asked], name: str, candidate: str
+) -> None:
     host = machine("base", "bookworm", "nvidia")
-    (host.folder / "apt/preferences.d/kpro.pref").write_text(driver_routes.preferences(VERSION))
+    (host.folder / "apt/preferences.d" / name).write_text(driver_routes.preferences(VERSION))
+    branch = "Package: *nvidia* libcuda1\nPin: version 580.*\nPin-Priority: 1000\n"
+    (host.folder / "apt/preferences.d/nvidia-driver-pinning-580").write_text(branch)
     said = host.sh("apt-cache policy libcuda1 nvidia-smi firmware-nvidia-gsp").stdout.decode()
-    assert f"Candidate: {VERSION}-1" in said
+    assert f"Candidate: {candidate}-1" in said
     assert said.count("Candidate: (none)") == 2, "Debian's packages of the driver are never a candidate"

@@ -271,12 +271,16 @@ def test_a_repository_that_apt_does_not_know_is_added_first_and_shown(machine: M
 
 
 def test_a_kernel_of_which_nothing_is_known_is_tried_first(machine: Machine, host: Seen) -> None:
-    host.cmd("apt-driver", "Inst nvidia-driver-cuda (580.159.04-1 NVIDIA CUDA:x [amd64])\n")
-    pinned = machine.model_copy(update=NVIDIA)
+    host.cmd("apt-driver", "Inst nvidia-driver-cuda (580.178.04-1 NVIDIA CUDA:x [amd64])\n")
+    pinned = machine.model_copy(
+        update={"driver": Driver(version="580.178.04", flavour="open", route="nvidia")}
+    )
     system(host, "debian", "12")
     assert plan(pinned, host).items[0].payload.trial == (), "6.1 is known to do"
     host.boots("7.9.1-1-pve").cmd("driver-modules", "7.9.1-1-pve|||||\n")
-    (item,) = plan(pinned, host).items
+    found = plan(pinned, host)
+    assert not found.refusals, found.refusals
+    (item,) = found.items
     assert item.payload.trial == ("7.9.1-1-pve",)
     assert "compiled on trial first for 7.9.1-1-pve" in item.text
 
