@@ -121,6 +121,7 @@ def test_a_number_that_the_kernel_hands_out_anew_goes_stale(major: str, stale: b
 def test_the_old_cgroup_lines_are_reported_with_the_new_name() -> None:
     (finding,) = findings(parse("lxc.cgroup.devices.allow: c 195:* rwm\n"))
     assert finding.next_step == "migrate to lxc.cgroup2.devices.allow"
+    assert stops((finding,)) == ()
 
 
 def test_the_nvidia_hook_is_reported_in_a_privileged_container_only() -> None:
