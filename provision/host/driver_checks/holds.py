@@ -27,7 +27,6 @@ def judge(scene: Scene) -> Said:
         return
     # What kpro holds itself it changes with a new pin.
     ours = apt_asked.held_by_kpro(scene.snapshot)
-    held = [name for name, package in sorted(scene.packages.items()) if package.held and name not in ours]
     old = [
         f"{name} {package.version}"
         for name, package in sorted(scene.packages.items())
