@@ -9,6 +9,7 @@ running: a checkout, an installed wheel, or the single file itself.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib.metadata
 import importlib.util
@@ -16,6 +17,7 @@ import marshal
 import os
 import re
 import stat
+import time
 import zipfile
 from collections.abc import Iterator
 from io import BytesIO
@@ -58,14 +60,34 @@ def build(dest: Path) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
+KEPT_FILES, KEPT_SECONDS = 3, 24 * 3600
+"""Cached files that stay: the newest, and those that somebody took within a day and may be sending still."""
+
+
 def cached() -> Path:
-    """The single file in ``$XDG_CACHE_HOME/kpro``, named after the digest of what goes into it."""
+    """The single file in ``$XDG_CACHE_HOME/kpro``, named after the digest of what goes into it. Older ones that nobody
+    took for a day are removed."""
     cache = cache_folder()
     path = cache / f"provcheck-{_fingerprint()}.pyz"
     if not path.is_file():
         cache.mkdir(parents=True, exist_ok=True)
         build(path)
+    with contextlib.suppress(OSError):
+        os.utime(path)
+        _prune(cache, path)
     return path
+
+
+def _prune(cache: Path, mine: Path) -> None:
+    """By the time of last use, which ``cached`` renews."""
+    others = [
+        (file.stat().st_mtime, file)
+        for file in cache.glob("provcheck-*.pyz")
+        if re.fullmatch(r"provcheck-[0-9a-f]{16}\.pyz", file.name) and file != mine
+    ]
+    for used, file in sorted(others, reverse=True)[KEPT_FILES - 1 :]:
+        if used < time.time() - KEPT_SECONDS:
+            file.unlink(missing_ok=True)
 
 
 def contents() -> bytes:

@@ -149,7 +149,8 @@ each_found() { # COMMAND...: for each path of $found
 units() { # EXPRESSION: what the start of the machine runs, where it holds it or calls a script that does; the scripts too
   wanted=$1
   starters='/etc/systemd/system/*.service /etc/systemd/system/*.d/*.conf /usr/local/lib/systemd/system/*.service'
-  starters="$starters /etc/rc.local /etc/crontab /etc/cron.d/* /var/spool/cron/crontabs/*"
+  starters="$starters /etc/rc.local /etc/crontab /etc/cron.d/* /var/spool/cron/crontabs/* /etc/init.d/*"
+  starters="$starters /etc/tmpfiles.d/*.conf /etc/sysfs.conf /etc/sysfs.d/*.conf"
   set -f
   # shellcheck disable=SC2086
   set -- $starters

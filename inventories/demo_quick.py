@@ -11,6 +11,7 @@ machine = Machine(
     name="demo",
     managed=False,
     gpus=[],
+    models=str(demo.folder(demo.MACHINE_MODELS)),
     guests=[
         Guest(
             name="kpro-demo",

@@ -29,7 +29,8 @@ Examples:
 
 \b
 Exit codes: 0 done or in sync, 1 error, 2 usage or bad inventory, 3 refused (nothing touched),
-4 locked by another run, 10 changes pending (plan) or a reboot pending (apply, rollback).
+4 locked by another run, 10 changes pending (plan) or a reboot pending (apply, rollback),
+130 interrupted.
 """
 
 _inventory = click.argument("inventory")

@@ -107,6 +107,8 @@ def drivers_page() -> str:
         "## Routes",
         "",
         *_table(("route", "what it brings", "for"), _ROUTES),
+        "[driver-routes.md](driver-routes.md) has what each route does, and how it is taken back.",
+        "",
         "## Branches",
         "",
         *_table(

@@ -39,7 +39,10 @@ sync "$t" && mv -fT -- "$t" "$p"
 
 _START = """
 set -u
-pct start {id} 9>&- || exit 1
+# What step 7 fills is mounted from the start.
+[ ! -d /var/lib/kpro ] || mkdir -p -m 755 /var/lib/kpro/userspace
+# At a boot Proxmox starts its guests itself, and may be first.
+pct start {id} 9>&- || [ "$(pct status {id} 9>&-)" = "status: running" ] || exit 1
 mkdir -p /run/kpro/guests && echo {started} >{mark}
 until=$(($(date +%s) + {seconds}))
 while :; do

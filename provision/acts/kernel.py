@@ -20,7 +20,7 @@ kernel={kernel}
 entry() {{
   awk -v kernel="$kernel" '
     function id(line) {{
-      if (!match(line, /menuentry_id_option \x27[^\x27]*\x27/)) return ""
+      if (!match(line, /menuentry_id_option \047[^\047]*\047/)) return ""
       return substr(line, RSTART + 21, RLENGTH - 22)
     }}
     /^[ \t]*submenu / {{ above = id($0); next }}

@@ -18,6 +18,9 @@ PORT = 18480
 DRIVER, FLAVOUR = "535.261.03", "open"
 """The driver of Debian 12, which builds for its kernel."""
 
+MACHINE_MODELS = "machine-models"
+"""Where the demonstration on this very machine puts its model: not among those of real services."""
+
 MODEL_REVISION = DEMO_REVISION
 """The tiny model is made on the spot: its content's digest stands for the commit that it does not have."""
 

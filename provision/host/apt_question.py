@@ -41,7 +41,8 @@ def _headers_by_meta() -> str:
     return (
         "for m in $(dpkg-query -W -f '${db:Status-Abbrev}|${Package}\\n' "
         f"{names} 2>/dev/null | sed -n 's/^[ih]i *|//p' | "
-        "grep -Ev '[0-9]+[.][0-9]+[.][0-9]+-|-(signed|unsigned|dbg)(-|$)|^linux-image-(extra|unsigned)'); do "
+        "grep -Ev '[0-9]+[.][0-9]+[.][0-9]+-|-(signed|unsigned|dbg)(-|$)|^linux-image-(extra|unsigned)|"
+        "^(proxmox|pve)-kernel-[a-z]'); do "
         f'case $m in {cases} esac; set -- "$@" "$h"; done'
     )
 

@@ -22,7 +22,8 @@ _LINE = re.compile(
 )
 _NOISE = re.compile(
     r"Deprecated feature: |Error! |Manual intervention is required|File: |Sign command: |Signing key: |"
-    r"Public certificate|Warning: |dkms\.conf: |.*does not exist\.$"
+    r"Public certificate|Warning: |dkms\.conf: |.*does not exist\.$|(modinfo|grep|find|diff|ls|cat|sed|awk): "
+    r"|/usr/sbin/dkms: line \d+: "
 )
 _NVIDIA = re.compile(
     r"nvidia(-current|-srv|-tesla(-\d+)?|-legacy(-[\dx]+)?|-\d+)?(-server)?(-open)?(-kernel)?(-srv)?"

@@ -66,7 +66,6 @@ def driver_plan(machine: Machine, snapshot: Snapshot, held: Sequence[Prebuilt | 
     refusals: list[Refusal] = []
     missing: tuple[str, ...] = ()
     holding: list[Refusal] = []
-    boots: tuple[Item, ...] = ()
     items: tuple[Item, ...] = ()
     case: Case | None = None
     try:
@@ -92,8 +91,10 @@ def driver_plan(machine: Machine, snapshot: Snapshot, held: Sequence[Prebuilt | 
             refusals += against
             missing = tuple(kernel for kernel in missing if not holding or kernel == case.kernels[0])
         if not refusals:
-            boots = _boots(case, holding)
-            items = (*_before(case), _item(case, missing)) if missing else _loose(case)
+            items = (
+                *_boots(case, holding),
+                *((*_before(case), _item(case, missing)) if missing else _loose(case)),
+            )
     except CouldNotLook as error:
         refusals.append(
             Refusal(
@@ -112,7 +113,7 @@ def driver_plan(machine: Machine, snapshot: Snapshot, held: Sequence[Prebuilt | 
     if not missing:
         ready = ", ".join(case.kernels[:1] if holding else case.kernels)
         notes.append(f"driver {case.pin} is in place for {ready} (route {driver.route})")
-    return Plan(machine.name, tuple(sorted((*items, *boots), key=_order)), (), tuple(notes))
+    return Plan(machine.name, tuple(sorted(items, key=_order)), (), tuple(notes))
 
 
 def _order(item: Item) -> int:

@@ -123,7 +123,11 @@ def _companion(part: Function) -> Mapping[str, Any]:
 def _console(seen: Seen, gpu: Function) -> str:
     if gpu.seen is None:
         return UNKNOWN
-    return "the firmware's console is on it" if gpu.seen.boot_vga else NONE
+    if not gpu.seen.boot_vga:
+        return NONE
+    screens = seen.look.attempt("screens", lambda: view.displays(seen.look.snapshot)) or {}
+    alone = "the firmware's console is on it, and it is the only screen" if set(screens) <= {gpu.bdf} else ""
+    return alone or "the firmware's console is on it; there are other screens"
 
 
 def _drivers(seen: Seen, gpu: Function, row: Architecture | None) -> tuple[Mapping[str, Any], ...]:

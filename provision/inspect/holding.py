@@ -11,7 +11,7 @@ from provision.host.release import cmdline, configuration
 from provision.host.release.target import Holder, nothing
 from provision.inspect.functions import Function
 from provision.inspect.look import Look
-from provision.inspect.report import Finding, Held
+from provision.inspect.report import EDITED, Finding, Held
 
 RUNNING = "/proc/cmdline"
 _IDS = re.compile(r"\bids=(\S+)")
@@ -72,6 +72,9 @@ def held(holder: Holder, everything: Sequence[Function] | None) -> Held:
     known = everything is not None and all(answer is not None for _, answer in answers)
     takes = tuple(str(function.bdf) for function, answer in answers if answer)
     instead = holder.instead
+    override = re.fullmatch(r"/etc/driverctl\.d/pci-(\S+)", holder.path)
+    if instead is None and override:
+        instead = f"{EDITED}; by hand: driverctl unset-override {override[1]}"
     if instead is None and holder.path == RUNNING:
         instead = (
             "take it out of the configured command line; until the next boot a driver_override wins over it, when "

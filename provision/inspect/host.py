@@ -8,6 +8,7 @@ from typing import Any
 
 from provision.host import boot
 from provision.inspect import (
+    builds,
     command_line,
     containers,
     driver,
@@ -106,7 +107,7 @@ def findings(seen: Seen) -> Iterator[Finding]:
     yield from lists.kept(look)
     next_kernel = look.attempt("next kernel", lambda: following(seen))
     yield from driver.dkms_findings(seen.dkms or (), next_kernel)
-    yield from driver.build_findings(seen.texts)
+    yield from builds.findings(seen.texts)
     yield from driver.module_findings(dict(seen.modules or {}))
     if seen.nodes is not None:
         yield from nodes.findings(seen.nodes, dict(seen.majors) if seen.majors is not None else None)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
-from checks.snapshot import Snapshot
+from checks.snapshot import CouldNotLook, Snapshot
 from provision import inventory as inventories
+from provision.host import view
 from provision.host.observe import observe
 from provision.inspect import recording
 from provision.inspect.requests import RECORDED, once, requests
@@ -17,7 +19,7 @@ from provision.plan import PHASES
 from provision.planner import requests as planned
 from provision.run import runner
 from provision.run.commands import Answer, finish
-from provision.run.errors import EXIT_DONE
+from provision.run.errors import EXIT_DONE, RunError
 from provision.run.session import say_on_stderr
 from provision.spec import Machine, Ssh
 
@@ -36,8 +38,9 @@ def _record(host: str, target: Path, limit: Sequence[str]) -> Answer:
         first = observe(metal, once([*planned(machine), *requests(machine), *RECORDED]))
         second = observe(metal, _states(first))
         snapshot = Snapshot({**first.sections, **second.sections})
-        guests = run.session.observed(machine).guests if known else {}
-    done = recording.write(target, snapshot, {name: one for name, one in guests.items() if one is not None})
+        guests, why = _guests(run, machine, snapshot) if known else ({}, [])
+    done = recording.write(target, snapshot, guests)
+    done = replace(done, lost=[*done.lost, *why])
     _say(machine, target, done)
     return Answer(
         EXIT_DONE,
@@ -49,6 +52,21 @@ def _record(host: str, target: Path, limit: Sequence[str]) -> Answer:
             "not_recorded": list(done.lost),
         },
     )
+
+
+def _guests(run: runner.Run, machine: Machine, snapshot: Snapshot) -> tuple[dict[str, Snapshot], list[str]]:
+    """What a plan looks at in the guests that run, and why it could not be."""
+    running = []
+    for guest in machine.guests:
+        with suppress(CouldNotLook):
+            running += [guest.name] if view.guest_state(snapshot, guest) == "running" else []
+    if not running:
+        return {}, []
+    try:
+        seen = run.session.observed(machine).guests
+    except (RunError, ValueError, OSError) as error:
+        return {}, [f"guests {', '.join(running)}: {error}"]
+    return {name: one for name, one in seen.items() if one is not None}, []
 
 
 def _say(machine: Machine, target: Path, done: recording.Recorded) -> None:

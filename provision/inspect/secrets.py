@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable
 
 from checks.bundle.redact import GONE, Redactor
 
@@ -58,7 +59,7 @@ class Secrets:
             text = pattern.sub(self._cut(kind), text)
         return self._shared.text(text).encode(errors="surrogateescape")
 
-    def _cut(self, kind: str):  # type: ignore[no-untyped-def]
+    def _cut(self, kind: str) -> Callable[[re.Match[str]], str]:
         def cut(match: re.Match[str]) -> str:
             if match[0].endswith(GONE):
                 return match[0]

@@ -23,6 +23,7 @@ from provision.run.batches import batches
 from provision.run.errors import (
     EXIT_DONE,
     EXIT_ERROR,
+    EXIT_INTERRUPTED,
     EXIT_PENDING,
     EXIT_REFUSED,
     EXIT_USAGE,
@@ -99,7 +100,7 @@ def finish(command: Callable[[], Answer], name: str, as_json: bool) -> int:
             "interrupted: a command that was under way was ended, or goes on to its end on its machine; "
             "run again to continue from there"
         )
-        answer = Answer(EXIT_ERROR, {"error": "interrupted"})
+        answer = Answer(EXIT_INTERRUPTED, {"error": "interrupted"})
     finally:
         interrupt.cancel()
     if as_json:

@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from provision.plan import Refusal
 
 EXIT_DONE, EXIT_ERROR, EXIT_USAGE, EXIT_REFUSED, EXIT_LOCKED, EXIT_PENDING = 0, 1, 2, 3, 4, 10
+EXIT_INTERRUPTED = 130
+"""As a shell has it: 128 and the number of SIGINT."""
 
 
 class RunError(Exception):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -48,8 +47,13 @@ def requests(services: Sequence[DesiredService]) -> list[str]:
 def _look(directory: str) -> list[str]:
     return [
         f"file:{directory}/{MANIFEST}",
-        f"cmd:sizes-{directory}:cd {shlex.quote(directory)} && {_SIZES}",
+        f"cmd:sizes-{directory}:cd {_quoted(directory)} && {_SIZES}",
     ]
+
+
+def _quoted(path: str) -> str:
+    """As one word of a shell."""
+    return "'" + path.replace("'", "'\\''") + "'"
 
 
 def model_items(

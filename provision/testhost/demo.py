@@ -11,8 +11,9 @@ from typing import Any
 
 import click
 
+from provision.data import demo
 from provision.data.demo import CONTAINER
-from provision.run.errors import EXIT_DONE
+from provision.run.errors import EXIT_DONE, EXIT_INTERRUPTED
 from provision.testhost import demo_files
 
 INVENTORY = "demo_quick"
@@ -47,8 +48,7 @@ def run(commands: Any, *, keep: bool) -> int:
         click.secho(f"error: {error}", fg="red", err=True)
         code = 1
     except KeyboardInterrupt:
-        click.secho("interrupted", fg="red", err=True)
-        code = 1
+        code = EXIT_INTERRUPTED
     finally:
         if keep:
             click.echo(
@@ -75,6 +75,8 @@ def _report(times: list[tuple[str, float]], code: int) -> None:
         click.secho(
             "  the service in the container answered; a second run changed nothing", fg="green", err=True
         )
+    elif code == EXIT_INTERRUPTED:
+        click.secho("  interrupted; run it again to see all of it", fg="yellow", err=True)
     else:
         click.secho(f"  ended with {code}; the reasons are above", fg="red", err=True)
 
@@ -84,6 +86,8 @@ def _clean_up() -> None:
     folder = _lxcpath()
     if folder is None:
         return
+    # Copies of the demonstration's own model.
+    shutil.rmtree(demo.folder(demo.MACHINE_MODELS), ignore_errors=True)
     # What an interrupted creation left is the demonstration's by its name.
     shutil.rmtree(folder / f".kpro-{CONTAINER}.partial", ignore_errors=True)
     try:

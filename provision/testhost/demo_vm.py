@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import sys
 import time
 from collections.abc import Callable
@@ -19,7 +20,7 @@ from provision.driver import cache as prebuilt
 from provision.driver import command as build_driver
 from provision.driver.archive import Prebuilt
 from provision.run import journal
-from provision.run.errors import EXIT_DONE, EXIT_ERROR, EXIT_LOCKED, EXIT_PENDING
+from provision.run.errors import EXIT_DONE, EXIT_ERROR, EXIT_INTERRUPTED, EXIT_LOCKED, EXIT_PENDING
 from provision.testhost import demo_files
 from provision.testhost.files import write_whole
 from provision.testhost.report import Demo, GateSeen, GpuSeen, Timed, complete, render
@@ -78,7 +79,8 @@ def build() -> int:
     except (OSError, TestHostError) as error:
         click.secho(f"error: {error}", fg="red", err=True)
     except KeyboardInterrupt:
-        click.secho("interrupted", fg="red", err=True)
+        click.secho("interrupted", fg="yellow", err=True)
+        return EXIT_INTERRUPTED
     return EXIT_ERROR
 
 
@@ -95,6 +97,7 @@ def _driver(kernel: str) -> int:
 
 def run(commands: Any, *, keep: bool) -> int:
     """Gives the exit code. ``commands`` is provision.run.commands. Nothing is left running, unless ``keep``."""
+    _forget_the_dead()
     story = Story(commands)
     code, stopped, kept = EXIT_DONE, None, ""
     with ExitStack() as stack:
@@ -109,10 +112,11 @@ def run(commands: Any, *, keep: bool) -> int:
         except (OSError, TestHostError) as error:
             code, stopped = EXIT_ERROR, str(error)
         except KeyboardInterrupt:
-            code, stopped = EXIT_ERROR, "interrupted"
+            code, stopped = EXIT_INTERRUPTED, ""
     seen = replace(story.seen, exit_code=code, stopped=stopped)
     if seen.boot_seconds is None:
-        click.secho(f"error: {stopped}", fg="red", err=True)
+        said = "interrupted" if code == EXIT_INTERRUPTED else f"error: {stopped}"
+        click.secho(said, fg="yellow" if code == EXIT_INTERRUPTED else "red", err=True)
         return code
     click.echo("\n" + render(seen, colour=sys.stderr.isatty()) + kept, err=True, nl=False)
     return code if code or complete(seen) else EXIT_ERROR
@@ -227,6 +231,17 @@ def _remember(host: VirtualHost, pid: int | None = None) -> None:
 
 def _forget() -> None:
     _state().unlink(missing_ok=True)
+
+
+def _forget_the_dead() -> None:
+    """The file of a host whose demonstration was killed: nobody answers there any more. What cannot be read is no help
+    to anybody either."""
+    try:
+        host = demo.host()
+        with socket.create_connection((host.address, host.port), timeout=5):
+            return
+    except (OSError, demo.NoVirtualHost):
+        _forget()
 
 
 def _keep(host: VirtualHost, stack: ExitStack) -> str:

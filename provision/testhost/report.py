@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from provision.run.errors import EXIT_INTERRUPTED
+
 SHOWN, WRONG, NOT_SHOWN = "shown", "WRONG", "not shown"
 _COLOURS = {SHOWN: "green", WRONG: "red", NOT_SHOWN: "yellow"}
 
@@ -52,7 +54,8 @@ class Demo:
 
     ``boot_seconds`` is the first boot of the virtual host, the measure of this machine; ``pin`` the driver that
     the inventory asks for, ``driver`` what /proc/driver/nvidia/version says. ``exit_code`` is the demonstration's,
-    ``stopped`` why it ended early.
+    ``stopped`` why it ended early. An interrupted one was cut in the middle: what is not yet as it must be is not
+    wrong.
     """
 
     steps: tuple[Timed, ...]
@@ -78,7 +81,10 @@ class Claim(NamedTuple):
 
 def claims(demo: Demo) -> tuple[Claim, ...]:
     """What the demonstration is for, part by part, in the order of the runbook."""
-    return tuple(_claims(demo))
+    cut = demo.exit_code == EXIT_INTERRUPTED
+    return tuple(
+        claim._replace(state=NOT_SHOWN) if cut and claim.state == WRONG else claim for claim in _claims(demo)
+    )
 
 
 def complete(demo: Demo) -> bool:
@@ -152,6 +158,8 @@ def _end(demo: Demo) -> str:
         rest = "; the service's gate judged a composed record: REPLAYED" if replayed else ""
         return f"everything was shown{rest}"
     lacking = [claim.what for claim in claims(demo) if claim.state != SHOWN]
+    if demo.exit_code == EXIT_INTERRUPTED:
+        return f"interrupted; not shown: {', '.join(lacking)}" if lacking else "interrupted"
     why = f": {demo.stopped}" if demo.stopped else ""
     parts = f"; not shown or wrong: {', '.join(lacking)}" if lacking else ""
     return f"ended with {demo.exit_code}{why}{parts}"

@@ -446,7 +446,7 @@ def test_interrupted_it_says_so_and_the_next_run_goes_on(place: Place) -> None:
     process = place.start_apply()
     assert place.wait_for(lambda event: event["event"] == "begin", process, seen + 2)
     os.kill(process.pid, signal.SIGINT)
-    assert process.wait(60) == 1
+    assert process.wait(60) == 130
     log = (place.folder / "apply.log").read_text()
     assert "interrupted" in log
     assert "Traceback" not in log

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from provision.data import demo
 from provision.data.demo import CONTAINER
 from tests.conftest import ROOT
 from tests.controller import BIN, hear_interrupts
@@ -45,6 +46,7 @@ def test_the_demonstration_goes_from_nothing_to_an_answer_and_leaves_nothing() -
     assert process.returncode == 0, said[-3000:]
     assert "a second run changed nothing" in said
     assert not (LXC / CONTAINER).exists()
+    assert not demo.folder(demo.MACHINE_MODELS).exists()
 
 
 def test_an_interrupted_demonstration_leaves_nothing_running() -> None:
@@ -54,9 +56,11 @@ def test_an_interrupted_demonstration_leaves_nothing_running() -> None:
         time.sleep(0.1)
     os.kill(process.pid, signal.SIGINT)
     said, _ = process.communicate(timeout=240)
-    assert process.returncode == 1, said[-3000:]
+    assert process.returncode == 130, said[-3000:]
     assert not (LXC / CONTAINER).exists()
     assert "Traceback" not in said
+    assert "interrupted" in said
+    assert "ended with" not in said
 
 
 def test_the_demonstration_removes_no_container_but_its_own() -> None:

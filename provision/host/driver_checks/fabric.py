@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
+from checks.snapshot import CouldNotLook
 from provision.data.driver_packages import upstream
 from provision.data.gpu_arch import NEWER, architecture
-from provision.host import view
+from provision.host import apt_asked, view
 from provision.host.driver_checks.scene import Said, Scene
 from provision.host.driver_checks.seen import FABRIC_PACKAGE
 from provision.plan import Refusal
@@ -68,10 +69,24 @@ def judge(scene: Scene) -> Said:
     if fitting:
         return
     seen = ", ".join(f"{name} {found}" for name, found in there.items()) or "no fabric manager is installed"
+    needed = f"{', '.join(why[:2])}{' …' if len(why) > 2 else ''} needs the fabric manager {version}"
+    command = f"apt-get install {package(version)}={version}-1 && systemctl enable --now {FABRIC_PACKAGE}"
+    if _archive_comes_first(scene):
+        yield f"{needed}: once this run has added NVIDIA's repository, {command}"
+        return
     yield Refusal(
         "machine.driver",
-        f"{', '.join(why[:2])}{' …' if len(why) > 2 else ''} needs the fabric manager {version}, and {seen}"
-        + (" is" if there else ""),
+        f"{needed}, and {seen}{' is' if there else ''}",
         "without it, in exactly the driver's version, every CUDA program ends with error 802",
-        f"apt-get install {package(version)}={version}-1 && systemctl enable --now {FABRIC_PACKAGE}",
+        f"{command} (NVIDIA's repository and Ubuntu's archive have it)",
     )
+
+
+def _archive_comes_first(scene: Scene) -> bool:
+    """Has the plan to add the repository that brings it? Then nobody could install it before."""
+    if not scene.installing or scene.driver is None or scene.driver.route != "nvidia":
+        return False
+    try:
+        return apt_asked.repository_is_unknown(scene.snapshot)
+    except CouldNotLook:
+        return False

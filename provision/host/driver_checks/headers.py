@@ -72,7 +72,11 @@ def missing_metapackages(packages: Iterable[str], running: str) -> tuple[tuple[s
 def headers_of(name: str) -> tuple[str, ...]:
     """The packages of which one brings headers for what a metapackage of kernels brings; empty for another package, a
     single kernel too."""
-    if re.search(r"\d+\.\d+\.\d+-|-(signed|unsigned|dbg)(-|$)|^linux-image-(extra|unsigned|\d)", name):
+    # Beside metapackages there are kernels themselves, their parts, and helpers (proxmox-kernel-helper, -libc-dev).
+    if re.search(
+        r"\d+\.\d+\.\d+-|-(signed|unsigned|dbg)(-|$)|^linux-image-(extra|unsigned|\d)|^(proxmox|pve)-kernel-[a-z]",
+        name,
+    ):
         return ()
     for row in HEADERS:
         if name.startswith(row.kernel):

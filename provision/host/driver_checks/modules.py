@@ -114,7 +114,8 @@ def _failed(
     names = seen.half_configured(scene.snapshot)
     if not names:
         return
-    to_blame = "; ".join(_culprits(scene, modules, logs))
+    culprits = _culprits(scene, modules, logs)
+    to_blame = "; ".join(culprits)
     kernels = any("kernel" in name or name.startswith("linux-image") for name in names)
     if not to_blame and scene.installing and scene.driver and scene.driver.route in PACKAGED:
         return  # the plan of the driver itself refuses, before it asks apt
@@ -124,7 +125,8 @@ def _failed(
     )
     if to_blame:
         text += f"; to blame is {to_blame}, not the NVIDIA driver"
-        next_step = "mend or remove that module (dkms remove NAME/VERSION --all), then dpkg --configure -a"
+        removed = " && ".join(f"dkms remove {culprit.split()[0]} --all" for culprit in culprits)
+        next_step = f"mend or remove it ({removed}), then dpkg --configure -a"
     yield Refusal(
         f"machine {scene.machine.name}",
         text,

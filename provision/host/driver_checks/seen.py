@@ -26,7 +26,7 @@ _PATTERNS = (
 _TEST_KEYS = (
     f'for k in {" ".join(KEYS)}; do [ ! -e "$k" ] || mokutil --test-key "$k"; done; command -v mokutil'
 )
-_TERM_LOG = "tail -n 400 /var/log/apt/term.log"
+_TERM_LOG = "grep -E 'Error!|Consult /var/lib/dkms|[Aa]utoinstall|^run-parts: |^dpkg: ' /var/log/apt/term.log | tail -n 60"
 # Only a machine with adapters of Mellanox has this mark of NVLink 5 (nvlsm needs them).
 _SW_MNG = "[ ! -d /sys/class/infiniband ] || grep -ls SW_MNG /sys/class/infiniband/*/device/vpd; true"
 
@@ -37,7 +37,8 @@ REQUESTS = [
     "file:/etc/dkms/framework.conf",
     "glob:/etc/dkms/framework.conf.d/*.conf",
     "glob:/var/lib/dkms/*/*/build/make.log",
-    f"glob:{AUTO_UPGRADES}/*",
+    # Only what is about upgrades: a proxy's password may stand in the others.
+    f"with:[Uu]nattended-[Uu]pgrade|[Pp]eriodic:{AUTO_UPGRADES}/*",
     "names:/usr/src/linux-headers-*",
     "names:/lib/modules/*/build",
     "names:/proc/driver/nvidia-nvswitch/devices/*",
@@ -88,11 +89,12 @@ def packages(text: str) -> dict[str, Package]:
 def installed(snapshot: Snapshot) -> Mapping[str, Package]:
     """Raises CouldNotLook where dpkg was not asked or did not answer in its form."""
     code, output = snapshot.command("dpkg-l")
-    if not any(line.startswith(("||/ Name", "Desired=")) for line in output.splitlines()):
+    found = packages(output)
+    if not found and not any(line.startswith(("||/ Name", "Desired=")) for line in output.splitlines()):
         if code == 1 and not output.strip():
             return {}
         raise CouldNotLook(f"dpkg -l ended with {code}: {output.strip()[:120] or 'nothing'}")
-    return packages(output)
+    return found
 
 
 def dkms_modules(snapshot: Snapshot) -> tuple[dkms.DkmsModule, ...]:

@@ -26,7 +26,7 @@ _EARLY = ("rd.driver.pre", "rd.driver.post")
 @dataclass(frozen=True)
 class Parameter:
     """``name=value``. ``place`` are its characters, ``said`` those of the value without quotes around it; ``known`` is
-    whether it stands where a command line is made of."""
+    whether it stands where a command line is made of; ``blanks`` are the one before it and the one after."""
 
     name: str
     place: tuple[Char, ...]
@@ -69,10 +69,9 @@ def _split(chars: Sequence[Char], known: bool) -> Iterator[Parameter]:
             quoted ^= holds and chars[at].text == '"'
             at += 1
         if at > start:
-            # One blank goes with a parameter that goes: the one before it, or after the first of a line.
             beside = [*chars[max(start - 1, 0) : start], *chars[at : at + 1]]
-            blanks = [char for char in beside if char.text in " \t"]
-            yield _parameter(tuple(chars[start:at]), known, tuple(blanks[:1]))
+            blanks = tuple(char for char in beside if char.text in " \t")
+            yield _parameter(tuple(chars[start:at]), known, blanks)
 
 
 def _parameter(place: tuple[Char, ...], known: bool, blanks: tuple[Char, ...]) -> Parameter:
@@ -115,15 +114,15 @@ def clean(path: str, text: str, target: Target) -> str:
         if not parameter.known:
             continue
         if gives_ids(parameter.name):
-            gone += _without(parameter, target.has_id)
+            gone += _without(parameter, target.has_id, gone)
         elif parameter.name in _BLACKLISTS and not (target.keeping and parameter.name != "module_blacklist"):
-            gone += _without(parameter, is_nvidia)
+            gone += _without(parameter, is_nvidia, gone)
         elif parameter.name in _EARLY and not (target.keeping or target.others):
-            gone += _without(parameter, lambda one: module(one) in EARLY_VFIO)
+            gone += _without(parameter, lambda one: module(one) in EARLY_VFIO, gone)
     return shell.without(text, gone)
 
 
-def _without(parameter: Parameter, goes: Callable[[str], bool]) -> tuple[Char, ...]:
+def _without(parameter: Parameter, goes: Callable[[str], bool], before: Sequence[Char]) -> tuple[Char, ...]:
     """The characters that go: the entries of the list that are meant with their commas, or the whole parameter when
     no other entry is left."""
     entries: list[list[Char]] = [[]]
@@ -136,7 +135,8 @@ def _without(parameter: Parameter, goes: Callable[[str], bool]) -> tuple[Char, .
     if not any(name and goes(name) for name in names):
         return ()
     if not kept:
-        return (*parameter.place, *parameter.blanks)
+        # One blank goes with it: the one before it, or the one after where that went already or there is none.
+        return (*parameter.place, *[blank for blank in parameter.blanks if blank not in before][:1])
     gone: list[Char] = []
     first = True
     for name, entry in zip(names, entries, strict=True):

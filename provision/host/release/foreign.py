@@ -52,7 +52,8 @@ def cron(path: str, text: str, called: Mapping[str, str]) -> tuple[Holder, ...]:
 
 
 def rc_local(path: str, text: str, called: Mapping[str, str]) -> tuple[Holder, ...]:
-    """A script that is run when the machine starts, with the scripts that it calls."""
+    """What is run, or written to sysfs (tmpfiles.d(5), sysfs.conf(5)), when the machine starts, with the scripts that
+    it calls."""
     for at, line in lines_of(text):
         scripts = [one for one in _PATH.findall(line) if one in called and binding(called[one])]
         if binding(line) is None and not scripts:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 
 from provision.host.release.target import (
     BINDERS,
@@ -22,8 +23,10 @@ from provision.host.release.target import (
     takes,
     without_ids,
 )
+from provision.host.view import PciFunction
 
 _NVIDIA = re.compile(r"nvidia(_(current|open|tesla|legacy|srv|\d+))*(_(drm|uvm|modeset|peermem))?")
+_NAMES = ("nvidia", "nvidia_drm", "nvidia_uvm", "nvidia_modeset", "nvidia_current", "nvidia_current_open")
 _ORDERED = ("nouveau", "nvidiafb")
 _SHARED = ("snd_hda_intel", "xhci_pci", "xhci_hcd", "i2c_nvidia_gpu", "drm")
 """Drivers of a GPU's companions, and what all graphics drivers need: devices of other makers have them too."""
@@ -36,6 +39,11 @@ _LOADS = re.compile(r"\s*(?:/\S*/)?modprobe((?:\s+-\S+)*)\s+([\w-]+)((?:\s+\S+)*
 def is_nvidia(name: str) -> bool:
     """Is this one of NVIDIA's modules, by Debian's names too (nvidia-current-open)? nvidiafb is the kernel's own."""
     return _NVIDIA.fullmatch(module(name)) is not None
+
+
+def _means_nvidia(pattern: str) -> bool:
+    """``softdep`` and ``install`` take patterns (libkmod-module.c, fnmatch): does this one mean an NVIDIA module?"""
+    return any(fnmatchcase(name, module(pattern)) for name in _NAMES) or is_nvidia(pattern)
 
 
 def logical_lines(text: str) -> Iterator[tuple[int, str, str]]:
@@ -81,16 +89,23 @@ def _install(path: str, number: int, line: str, name: str) -> list[Holder]:
     """A line that runs something else in place of loading a module."""
     said = _runs(line)
     instead = f"take out what concerns the GPUs from {path}:{number}, or the line"
-    if is_nvidia(name):
+    if _means_nvidia(name):
         if _NEVER.match(said):
+            if not name.startswith("nvidia"):
+                return [Holder(path, number, line, f"keeps {name} from being loaded at all", _all, instead)]
             return [Holder(path, number, line, f"keeps {name} from being loaded at all", nothing)]
         if _vfio_first(name, said):
             return [Holder(path, number, line, f"loads vfio-pci before {name}", nothing)]
         if re.search(r"vfio|pci-stub|driver_override", said):
-            return [Holder(path, number, line, f"runs a command for {name}", lambda _: True, instead)]
+            return [Holder(path, number, line, f"runs a command for {name}", _all, instead)]
     elif name in EARLY_VFIO and _binds(line):
-        return [Holder(path, number, line, f"runs a command for {name}", lambda _: True, instead)]
+        return [Holder(path, number, line, f"runs a command for {name}", _all, instead)]
     return []
+
+
+def _all(function: PciFunction) -> bool:
+    """A command may mean any function."""
+    return True
 
 
 def _runs(line: str) -> str:
@@ -142,7 +157,7 @@ def _cleaned(raw: str, line: str, target: Target) -> str:
         return _commented(raw)
     if command == "alias" and _loads_for(words) and not target.keeping:
         return _commented(raw) if any(modalias_takes(words[1], one) for one in target.functions) else raw
-    if command == "install" and is_nvidia(name):
+    if command == "install" and name.startswith("nvidia") and _means_nvidia(name):
         said = _runs(line)
         if _NEVER.match(said) or (_vfio_first(name, said) and not target.keeping):
             return _commented(raw)
@@ -150,12 +165,13 @@ def _cleaned(raw: str, line: str, target: Target) -> str:
 
 
 def _is_ordered(name: str) -> bool:
-    return is_nvidia(name) or name in _ORDERED or name in _SHARED
+    return _means_nvidia(name) or any(fnmatchcase(one, name) for one in (*_ORDERED, *_SHARED))
 
 
 def _stays(name: str, target: Target) -> bool:
     """Does an order of loading serve what stays with virtual machines?"""
-    return target.keeping or (target.others and name in _SHARED)
+    shared = any(fnmatchcase(one, name) for one in _SHARED)
+    return target.keeping or (target.others and shared)
 
 
 def _pre(words: list[str]) -> bool:

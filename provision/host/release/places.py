@@ -23,6 +23,7 @@ _OUR_UNITS = "kpro-"
 """kpro's own units set GPUs aside that stay with virtual machines, and no others."""
 
 _CRON = ("/etc/crontab", "/etc/cron.d/", "/var/spool/cron/crontabs/")
+_RUN_AT_START = ("/etc/rc.local", "/etc/init.d/", "/etc/tmpfiles.d/", "/etc/sysfs.conf", "/etc/sysfs.d/")
 _STARTED = ("/etc/systemd/system/*.wants/*", "/etc/systemd/system/*.requires/*")
 
 
@@ -93,7 +94,7 @@ def _programs(snapshot: Snapshot) -> Iterator[Place]:
         if path.startswith(_UNITS) and path.endswith((".service", ".conf")):
             if not foreign.unit_name(path).startswith(_OUR_UNITS):
                 yield Place(path, text, _unit(snapshot, path, texts), None)
-        elif path == "/etc/rc.local":
+        elif path.startswith(_RUN_AT_START):
             yield Place(path, text, _starter(texts, foreign.rc_local), None)
         elif path.startswith(_CRON):
             yield Place(path, text, _starter(texts, foreign.cron), None)

@@ -54,6 +54,8 @@ def _parameters(snapshot: Snapshot, target: Target) -> Iterator[str]:
             before, _, last = name.partition(".")
             if last == "ids" and misspelt(before):
                 yield f"{path}: {parameter.text} binds nothing: there is no module {before}"
+            elif last == "ids" and module(before) in EARLY_VFIO and not cmdline.gives_ids(name):
+                yield f"{path}: {parameter.text} binds nothing: the module {before} takes no ids"
             elif name in _SEEN and (name != "video" or value in _VIDEO):
                 yield f"{path}: {parameter.text} {_SEEN[name]}"
 
@@ -73,7 +75,9 @@ def _lists(snapshot: Snapshot) -> Iterator[str]:
 def misspelt(name: str) -> bool:
     """Is it nearly one of VFIO's modules, and none?"""
     plain = module(name)
-    return plain not in _KNOWN and bool(difflib.get_close_matches(plain, EARLY_VFIO, 1, 0.75))
+    if plain in _KNOWN or plain.startswith("virtio"):
+        return False
+    return bool(difflib.get_close_matches(plain, EARLY_VFIO, 1, 0.75))
 
 
 def _console(snapshot: Snapshot, seen: Hands) -> Iterator[str]:

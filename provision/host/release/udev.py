@@ -33,7 +33,9 @@ class Rule:
         return any(
             _writes(attribute, value) if key in ("ATTR", "SYSCTL") else _BINDS.search(value)
             for key, attribute, operator, value in self.tokens
-            if operator not in ("==", "!=") and key in ("ATTR", "SYSCTL", "RUN", "PROGRAM", "IMPORT")
+            # A program is run to compare what it says, too.
+            if key in ("PROGRAM", "IMPORT")
+            or (operator not in ("==", "!=") and key in ("ATTR", "SYSCTL", "RUN"))
         )
 
     def takes(self, function: PciFunction) -> bool:
@@ -50,7 +52,11 @@ def _writes(attribute: str, value: str) -> bool:
     ``ATTR{[drivers/vfio-pci]new_id}``. What names another driver, or clears the override, takes none."""
     if "vfio" in value or "pci-stub" in value:
         return _FILES.search(attribute) is not None
-    return "vfio" in attribute or "pci-stub" in attribute or ("driver_override" in attribute and "$" in value)
+    return (
+        "vfio" in attribute
+        or "pci-stub" in attribute
+        or ("driver_override" in attribute and re.search(r"[$%]", value) is not None)
+    )
 
 
 def _of(function: PciFunction, key: str, attribute: str, pattern: str) -> str | None:

@@ -215,11 +215,35 @@ def test_it_can_be_run_by_a_relative_name_from_its_folder(single: Path) -> None:
 def test_the_cache_holds_one_file_per_state_of_the_inputs(monkeypatch: pytest.MonkeyPatch) -> None:
     first = pack.cached()
     assert first.parent == Path(os.environ["XDG_CACHE_HOME"]) / "kpro"
-    before = first.stat().st_mtime_ns
+    before = first.stat().st_ino
     assert pack.cached() == first
-    assert first.stat().st_mtime_ns == before
+    assert first.stat().st_ino == before
     monkeypatch.setitem(pack.PACKAGES, "click", "packaging")
     assert pack.cached() != first
+
+
+@pytest.mark.parametrize(
+    ("ages", "left"),
+    [
+        ({"a": 5, "b": 4, "c": 3, "d": 2}, {"c", "d"}),
+        ({"a": 5, "b": 0.5, "c": 0.4, "d": 0.3, "e": 0.2}, {"b", "c", "d", "e"}),
+    ],
+    ids=["the newest stay", "and those that somebody took within a day"],
+)
+def test_old_files_go_but_the_newest_and_those_in_use_stay(ages: dict[str, float], left: set[str]) -> None:
+    mine, now = pack.cached(), time.time()
+    for name, days in ages.items():
+        file = mine.with_name(f"provcheck-{name * 16}.pyz")
+        file.write_bytes(b"old")
+        os.utime(file, (now - days * 86400,) * 2)
+    other = mine.with_name("provcheck-mine.pyz")
+    other.write_bytes(b"somebody's")
+    os.utime(other, (0, 0))
+    os.utime(mine, (now - 9 * 86400,) * 2)
+    assert pack.cached() == mine
+    assert {name for name in ages if mine.with_name(f"provcheck-{name * 16}.pyz").exists()} == left
+    assert other.exists()
+    assert mine.stat().st_mtime > now - 3600
 
 
 def test_a_place_that_cannot_be_written_is_bad_input(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from provision.data.driver_packages import PARTS, upstream
 from provision.driver.makelog import first_error
 from provision.host.apt_asked import explain
+from provision.host.apt_question import HEADERS_FOR_ALL
 
 
 @pytest.mark.parametrize(
@@ -74,3 +76,20 @@ def test_rows_have_sources_and_versions_compare() -> None:
     assert upstream("535.261.03-1") == "535.261.03"
     assert upstream("550.163.01-4~bpo13+1") == "550.163.01"
     assert upstream("1:535.261.03-1~deb12u1") == "535.261.03"
+
+
+def test_headers_are_asked_for_metapackages_of_kernels_and_not_for_helpers_of_proxmox(tmp_path: Path) -> None:
+    names = (
+        "default-kernel",
+        "kernel-6.17",
+        "kernel-helper",
+        "kernel-libc-dev",
+        "kernel-6.17.13-2-pve-signed",
+    )
+    there = "".join(f"ii |proxmox-{name}\\n" for name in names) + "ii |pve-kernel-helper\\n"
+    (tmp_path / "dpkg-query").write_text(f"#!/bin/sh\nprintf '{there}'\n")
+    (tmp_path / "dpkg-query").chmod(0o755)
+    script = f"PATH={tmp_path}:$PATH; set --; {HEADERS_FOR_ALL}; printf '%s\\n' \"$@\""
+    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    asked = {name for name in done.stdout.split() if name.startswith(("proxmox", "pve"))}
+    assert asked == {"proxmox-default-headers", "proxmox-headers-6.17"}

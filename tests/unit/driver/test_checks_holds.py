@@ -100,6 +100,19 @@ def test_nvswitches_need_the_fabric_manager_in_the_driver_s_version(
     assert command in said
 
 
+def test_a_fabric_manager_that_no_archive_brings_yet_is_told_and_not_asked_for(host: Seen) -> None:
+    host.gpu("0000:83:00.0", device="0x22a3", pci_class="0x068000", driver="")
+    for said, route, refused in (
+        ("kpro: no repository\n", "nvidia", False),
+        ("Inst nvidia-driver-cuda (1 x)\n", "nvidia", True),
+        ("kpro: no repository\n", "run", True),
+    ):
+        found = judged(pinned(route), host.cmd("apt-driver", said))
+        assert bool(found.refusals) == refused
+        assert (f"nvidia-fabricmanager={VERSION}-1" in told(found)) == (not refused)
+    assert judged(pinned(), host, installing=False).refusals, "after the install it has to be there"
+
+
 def test_a_fabric_manager_without_switches_is_to_be_disabled(host: Seen) -> None:
     host.cmd("dpkg-l", rows(("nvidia-fabricmanager", f"{VERSION}-1"), HEADERS, ("pve-manager", "8.4.1")))
     for state, code, told_of in (("enabled", 0, True), ("disabled", 1, False), ("masked", 1, False)):

@@ -94,6 +94,7 @@ def test_a_foreign_module_that_left_the_kernel_half_configured_is_named_and_nvid
     for found in (judged(pinned(), host), judged(pinned(), host, installing=False, rebooting=True)):
         said = why(found)
         assert f"to blame is {name}/1.24 for kernel {NEXT}, not the NVIDIA driver" in said
+        assert f"dkms remove {name}/1.24 --all" in said
         assert "the reboot is withheld" in said
         assert f"proxmox-boot-tool kernel pin {KERNEL}" in said
     host.cmd("dkms-status", f"{name}/1.24, {NEXT}, x86_64: installed\n")

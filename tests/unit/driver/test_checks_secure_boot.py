@@ -145,6 +145,10 @@ def test_single_kernels_and_their_debug_packages_ask_for_no_metapackage(host: Se
         "linux-image-amd64-dbg",
         "linux-image-unsigned-6.8",
         "linux-image-extra-x",
+        "linux-image-6.12.95+deb13-amd64",
+        "proxmox-kernel-helper",
+        "proxmox-kernel-libc-dev",
+        "pve-kernel-helper",
     )
     host.cmd(
         "dpkg-l", rows(*((name, "1") for name in (*names, "proxmox-kernel-6.8.12-4-pve-signed")), HEADERS)

@@ -77,7 +77,8 @@ def test_holders_that_were_not_recorded_are_not_none(tmp_path: Path) -> None:
         gpu.holders_not_looked_at
     )
     assert gpu.release.how == "unknown"
-    assert gpu.console == gpu.group == gpu.minor == "unknown"
+    assert gpu.console == gpu.group == "unknown"
+    assert gpu.minor == "none"
     assert "open device files" in gpu.use_not_looked_at
 
 
@@ -105,8 +106,11 @@ def test_a_gpu_that_no_machine_names_is_released_online_or_said_to_be_unsure() -
     kept = Snapshot(
         {key: one for key, one in snapshot.sections.items() if not key[1].endswith("qemu-server/130.conf")}
     )
-    ways = {gpu.release.how for gpu in examined(kept).gpus or ()}
-    assert ways == {"online"}
+    logged = changed(changed(kept, ("cmd", "dmesg"), b""), ("rc", "dmesg"), b"0\n")
+    assert {gpu.release.how for gpu in examined(logged).gpus or ()} == {"online"}
+    unsure = examined(without(logged, ("cmd", "dmesg"))).gpus or ()
+    assert {gpu.release.how for gpu in unsure} == {"unknown"}
+    assert {gpu.release.not_looked_at for gpu in unsure} == {("kernel log",)}
 
 
 def test_a_machine_on_nvidia_has_nothing_to_release() -> None:

@@ -35,6 +35,15 @@ KEEPING = Target((GPU, AUDIO), keeping=True)
         ("softdep nvidia_drm pre: vfio_pci i2c_core", "softdep nvidia_drm pre: i2c_core"),
         ("softdep nouveau pre: vfio-pci post: x", "softdep nouveau pre: post: x"),
         ("softdep nvidiafb pre: vfio-pci", None),
+        ("softdep nvidia* pre: vfio-pci", None),
+        ("softdep nvid?a_drm pre: vfio-pci", None),
+        ("install nvidia* /bin/false", None),
+        ("install nvidia /sbin/modprobe vfio-pci; /sbin/modprobe --ignore-install nvidia", None),
+        ("install nvidia /sbin/modprobe vfio_pci && modprobe -i nvidia $CMDLINE_OPTS", None),
+        ("install nvidia exit 1", None),
+        ("install nvidia /bin/sh -c 'exit 1'", None),
+        ("alias pci:v000010DEd00002230sv*sd*bc*sc*i* vfio-pci", None),
+        ("alias pci:v000010DEd*sv* vfio_pci", None),
         ("softdep snd_hda_intel pre: vfio-pci", None),
         ("softdep snd-hda-intel pre: vfio_pci", None),
         ("softdep xhci_pci pre: vfio-pci", None),
@@ -73,6 +82,10 @@ def test_modprobe_lines_that_hold_a_gpu_go_and_are_seen_as_holders(line: str, le
         "install nouveau /bin/false",
         "install vfio-pci /sbin/modprobe --ignore-install vfio-pci",
         "alias char-major-195* nvidia-current",
+        "alias pci:v000010DEd00002204sv*sd*bc*sc*i* vfio-pci",
+        "alias pci:v00001002d*sv* vfio-pci",
+        "install nouveau* /bin/false",
+        "softdep nvme* pre: vfio-pci",
         "blacklist",
         "",
     ],
@@ -111,6 +124,23 @@ def test_a_command_that_runs_in_place_of_vfio_pci_is_left_to_the_operator(comman
     (holder,) = modprobe.find("/etc/modprobe.d/v.conf", f"install vfio-pci {command}\n")
     assert holder.instead
     assert holder.holds(GPU)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "install nvidia modprobe vfio-pci; modprobe -i nvidia-current $CMDLINE_OPTS",
+        "install nvidia /usr/local/bin/vfio-or-not.sh",
+        "install nvidia modprobe vfio-pci ids=10de:2230; modprobe -i nvidia",
+        "install n* /bin/false",
+        "install vfio /usr/local/bin/x.sh; modprobe -i vfio",
+    ],
+)
+def test_a_line_that_does_more_than_load_is_left_to_the_operator_byte_for_byte(line: str) -> None:
+    (holder,) = modprobe.find("/x", f"{line}\n")
+    assert holder.instead
+    assert holder.holds(GPU)
+    assert modprobe.clean(f"{line}\n", A6000) == f"{line}\n"
 
 
 @pytest.mark.parametrize(

@@ -105,9 +105,10 @@ def test_a_map_that_cannot_be_read_is_never_taken_for_none(maps: str) -> None:
         found(seen("", maps=maps))
 
 
-def test_containers_that_cannot_be_listed_are_never_taken_for_none() -> None:
-    with pytest.raises(CouldNotLook):
-        found(seen("", maps="Permission denied\n", code=1))
+@pytest.mark.parametrize("said", ["Permission denied\n", "", "c2 u 0 100000 65536\n"])
+def test_containers_that_cannot_be_listed_are_never_taken_for_none(said: str) -> None:
+    with pytest.raises(CouldNotLook, match="cannot be read"):
+        found(seen("", maps=said, code=1))
 
 
 def test_a_map_that_was_taken_back_counts_for_nothing() -> None:

@@ -33,6 +33,7 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
     machine.bus.function(OTHER, "nvidia", group=GROUP + 1)
     # No service of the machine is active but those that a test names.
     machine.program("systemctl", 'case "$*" in *is-active*) exit 3;; esac')
+    (machine.root / "module" / "nvidia").mkdir(parents=True)
     yield machine
     machine.bus.let_go()
 

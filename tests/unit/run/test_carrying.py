@@ -66,3 +66,51 @@ def test_what_is_said_during_the_way_back_is_not_that_the_step_goes_on(
     count = len(run.said)
     gevent.sleep(0.1)
     assert len(run.said) == count
+
+
+class Exchanging(Run):
+    """A run that stopped guests for another driver."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.exchange = SimpleNamespace(over=lambda machine: setattr(self, "open", False))
+        self.open = True
+        self.tell_journal = lambda event, **facts: None
+
+    def exchanging(self, machine: Any) -> bool:
+        return self.open
+
+
+@pytest.mark.parametrize("step", [Step.DRIVER, Step.CONTAINER, Step.USER_SPACE, Step.SERVICE])
+def test_whatever_fails_while_guests_sleep_takes_the_exchange_back_once(
+    monkeypatch: pytest.MonkeyPatch, step: Step
+) -> None:
+    run, back = Exchanging(), []
+
+    def fails(*_: Any) -> None:
+        raise ActFailed("it does not start")
+
+    monkeypatch.setattr(acts, "carry_out", fails)
+    monkeypatch.setattr(carrying, "take_back", lambda *words: back.append(words[2]))
+    monkeypatch.setattr(carrying, "see_services", lambda *_: back.append("asked"))
+    host: Any = SimpleNamespace(name="@guest/m/llm", connected=True)
+    item = Item(step, "kind", "@guest/m/llm", "llm", "lead it")
+    assert carrying.carried(run, MACHINE, item)(None, host) is False  # type: ignore[arg-type]
+    assert back == [Step.DRIVER, "asked"]
+    assert carrying.carried(run, MACHINE, item)(None, host) is False  # type: ignore[arg-type]
+    assert back == [Step.DRIVER, "asked"]
+
+
+def test_a_red_gate_or_a_changed_machine_takes_the_exchange_back_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    run, back = Exchanging(), []
+    monkeypatch.setattr(carrying, "take_back", lambda *words: back.append(words[2]))
+    monkeypatch.setattr(carrying, "see_services", lambda *_: back.append("asked"))
+    host: Any = SimpleNamespace(name="@guest/m/llm", connected=True)
+    command = carrying._fails(run, host, MACHINE, ActFailed("the gate of tiny is red"))  # type: ignore[arg-type]
+    assert command.function(None, host) is False
+    assert back == [Step.DRIVER, "asked"]
+    quiet = Run()
+    command = carrying._fails(quiet, host, MACHINE, ActFailed("the gate of tiny is red"))  # type: ignore[arg-type]
+    quiet.tell_journal = lambda event, **facts: None  # type: ignore[attr-defined]
+    assert command.function(None, host) is False
+    assert back == [Step.DRIVER, "asked"], "without an exchange a red gate leaves what is there"

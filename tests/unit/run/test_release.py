@@ -146,6 +146,54 @@ def test_an_initramfs_that_did_not_take_its_place_is_an_error(machine: Machine) 
     assert (code, "is still the old one" in said) == (1, True)
 
 
+def made(machine: Machine, name: str) -> None:
+    image = machine.root / "boot" / "initrd.img-6.1"
+    machine.program(name, f"echo new >{image}.n && mv {image}.n {image}")
+
+
+def test_the_partitions_of_proxmox_get_both_loaders(machine: Machine) -> None:
+    made(machine, "update-initramfs")
+    (machine.root / "boot" / "grub").mkdir()
+    machine.program("proxmox-boot-tool")
+    assert regenerate(machine, "proxmox-boot-tool")[0] == 0
+    assert [call for call in machine.calls if "initramfs" not in call] == [
+        "update-grub ",
+        "proxmox-boot-tool refresh",
+    ]
+    machine.program("proxmox-boot-tool", "exit 1")
+    code, said = regenerate(machine, "proxmox-boot-tool")
+    assert (code, "proxmox-boot-tool refresh failed" in said) == (1, True)
+    assert (machine.state / "regenerate").exists()
+
+
+def test_dracut_makes_the_initramfs_where_it_is_the_tool(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (machine.programs / "update-initramfs").unlink()
+    for name in ("mkdir", "stat", "sync", "rm", "mv", "cat"):
+        (machine.programs / name).symlink_to(f"/usr/bin/{name}")
+    script = release.regenerate_script(Regenerate(("6.1",), None))
+    (machine.root / "modules" / "6.1").mkdir(parents=True)
+    only_ours = f"PATH={machine.programs}\n{script}"
+    done = machine.run(only_ours)
+    assert "neither update-initramfs nor dracut is there" in done.stderr
+    made(machine, "dracut")
+    machine.program("lsinitrd")
+    done = machine.run(only_ours)
+    assert done.returncode == 0, done.stderr
+    assert f"dracut --force {machine.root}/boot/initrd.img-6.1 6.1" in machine.calls
+
+
+def test_an_unbind_that_blocks_leaves_no_folder_behind(
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    machine.bus.held(GPU)
+    assert machine.run(release.online_script(switch())).returncode == 1
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
 def test_what_update_initramfs_says_when_it_fails_is_told(machine: Machine) -> None:
     machine.program("update-initramfs", "echo 'No space left on device'; exit 1")
     code, said = regenerate(machine)

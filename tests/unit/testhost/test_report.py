@@ -114,6 +114,16 @@ def test_an_end_that_is_not_zero_is_no_success_whatever_was_shown() -> None:
     assert "ended with 1: interrupted" in render(demo)
 
 
+def test_an_interrupt_is_no_fault_and_says_so() -> None:
+    gpus = tuple(replace(gpu, driver="vfio-pci", node=None) for gpu in WHOLE.gpus)
+    cut = replace(WHOLE, exit_code=130, stopped="", gpus=gpus, answer=None)
+    text = render(cut)
+    assert not complete(cut)
+    assert "WRONG" not in text
+    assert "interrupted; not shown: " in text
+    assert "WRONG" in render(replace(cut, exit_code=1))
+
+
 def test_a_live_verdict_is_never_called_replayed() -> None:
     assert "REPLAYED" not in render(replace(WHOLE, gate=GateSeen("pass", "live")), width=160)
 

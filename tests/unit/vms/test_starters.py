@@ -133,6 +133,16 @@ def test_a_script_of_the_initramfs_is_refused(tree: Tree, path: str) -> None:
     assert tree.plan.refusals == ()
 
 
+def test_what_is_written_to_sysfs_at_the_start_is_found(tree: Tree) -> None:
+    line = f"w /sys/bus/pci/devices/{GPU}/driver_override - - - - vfio-pci\n"
+    tree.put("/etc/tmpfiles.d/vfio.conf", f"# {line}{line}")
+    assert "/etc/tmpfiles.d/vfio.conf:2" in tree.refused
+    tree.put("/etc/tmpfiles.d/vfio.conf", line.replace("0000:42", "0000:61"))
+    assert tree.plan.refusals == ()
+    tree.put("/etc/sysfs.d/vfio.conf", f"bus/pci/devices/{GPU}/driver_override = vfio-pci\n")
+    assert "/etc/sysfs.d/vfio.conf:1" in tree.refused
+
+
 def edits(tree: Tree) -> dict[str, FileEdit]:
     found = [item.payload for item in tree.plan.items if isinstance(item.payload, Edits)]
     return {edit.path: edit for one in found for edit in one.files}

@@ -1,0 +1,186 @@
+"""Where a machine stands, from what was looked at: journal, lock, drift, services."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+from rich.console import Console
+
+from checks.snapshot import CouldNotLook
+from provision.host.changes import Change, dump
+from provision.host.reboot import ARM
+from provision.plan import Item, Plan, Refusal, Step
+from provision.planner import Observed
+from provision.run.journal import Journal
+from provision.spec import Engine, Guest, Machine, Model, Service
+from provision.status import looks, verdicts
+from provision.status.show import show
+from provision.status.state import Status, status_of, unreachable
+from tests.unit.plan.seen import Seen
+
+SERVICE = Service(
+    name="chat",
+    engine=Engine(kind="vllm", version="0.20.1"),
+    model=Model(repo="org/model", revision="a" * 40),
+    api_key_file=None,
+)
+GUEST = Guest(name="llm", backend="lxc", id="llm", services=(SERVICE,))
+MACHINE = Machine(name="box", guests=(GUEST,))
+ITEM = Item(Step.CONTAINER, "container.start", "@local", "llm", "start container llm")
+WRONG = Refusal("machine.gpus", "none there", "nothing to serve with", "look")
+
+
+def host(state: str = "RUNNING") -> Seen:
+    seen = Seen().cmd("uname-r", "6.17.13-2-pve\n").cmd("lxc-ls", "llm\n").cmd("lxc-info-llm", f"{state}\n")
+    return seen.put("file", "/proc/driver/nvidia/version", None).put("file", ARM, None)
+
+
+def inside(active: str = "active") -> Seen:
+    return Seen().cmd("unit-chat", f"ActiveState={active}\nSubState=running\n")
+
+
+def beside(manifest: str | None = None, lock: str = "free\n", journal: str = "") -> Seen:
+    seen = Seen().put("file", looks.MANIFEST, manifest)
+    return seen.cmd("lock-held", lock).cmd("last-run", journal)
+
+
+def status(
+    plan: Plan | None = None,
+    metal: Seen | None = None,
+    guest: Seen | None = None,
+    other: Seen | None = None,
+    digests: Seen | None = None,
+) -> Status:
+    observed = Observed((metal or host()).snapshot, {"llm": (guest or inside()).snapshot})
+    made = status_of(
+        MACHINE,
+        plan or Plan("box"),
+        observed,
+        (other or beside()).snapshot,
+        (digests or Seen()).snapshot,
+    )
+    show([made], [{}], Console(file=io.StringIO(), width=120))
+    json.dumps(made.as_dict())
+    return made
+
+
+@pytest.mark.parametrize(
+    ("plan", "state"),
+    [
+        (Plan("box"), "in sync"),
+        (Plan("box", (ITEM,)), "pending"),
+        (Plan("box", (ITEM,), (WRONG,)), "refused"),
+    ],
+)
+def test_the_state_is_that_of_the_plan(plan: Plan, state: str) -> None:
+    assert status(plan).state == state
+
+
+def test_a_service_is_as_systemd_says_with_the_versions_of_the_inventory() -> None:
+    (guest,) = status().guests
+    assert guest["state"] == "running"
+    (service,) = guest["services"]
+    assert (service["active"], service["engine"]) == ("active", "vllm 0.20.1")
+    (failed,) = status(guest=inside("failed")).guests[0]["services"]
+    assert failed["active"] == "failed"
+
+
+def test_a_service_that_could_not_be_looked_at_is_unknown() -> None:
+    made = status(guest=Seen())
+    assert made.guests[0]["services"][0]["active"] == "unknown"
+    assert "service chat in llm" in made.unknown
+
+
+def test_a_machine_that_cannot_be_reached_is_unknown_in_all() -> None:
+    made = unreachable(MACHINE, "no route")
+    assert (made.state, made.drift, made.locked_by) == ("unknown", "unknown", "unknown")
+    assert made.unknown == {"machine": "no route"}
+
+
+CHANGES = [
+    Change("file", "r1", "/etc/a", "1" * 64),
+    Change("file", "r2", "/etc/a", "2" * 64),
+    Change("file", "r1", "/etc/b", "3" * 64),
+    Change("file", "r1", "/etc/c", "4" * 64),
+    Change("packages", "r1", names=("x",)),
+]
+
+
+def test_drift_is_what_is_no_longer_as_kpro_wrote_it_last() -> None:
+    digests = Seen().put("sha", "/etc/a", "2" * 64).put("sha", "/etc/b", "9" * 64).put("sha", "/etc/c", None)
+    made = status(other=beside(dump(CHANGES)), digests=digests)
+    assert not isinstance(made.drift, str)
+    assert [(one["path"], one["state"]) for one in made.drift] == [("/etc/b", "changed"), ("/etc/c", "gone")]
+
+
+def test_a_file_that_cannot_be_read_is_no_drift_and_not_well() -> None:
+    digests = Seen().put("sha", "/etc/a", None, "cannot be read")
+    found = looks.drift(digests.snapshot, {"/etc/a": "2" * 64})
+    assert [one["state"] for one in found] == ["unknown"]
+
+
+def test_a_broken_manifest_makes_drift_unknown() -> None:
+    made = status(other=beside("{"))
+    assert made.drift == "unknown"
+    assert "files of kpro" in made.unknown
+
+
+JOURNAL = "\n".join(
+    [
+        "20261129T152000Z-a1b2c3.jsonl",
+        '{"at": "t1", "event": "begin", "text": "start a"}',
+        '{"at": "t2", "event": "done", "text": "start a"}',
+        '{"at": "t3", "event": "begin", "text": "load b"}',
+        '{"at": "t4", "event": "failed", "text": "load b", "why": "no"}',
+        '{"at": "t5", "event": "begin", "text": "undo c"}',
+        '{"at": "t6", "ev',
+    ]
+)
+
+
+def test_the_last_run_is_told_by_the_machine_s_own_journal() -> None:
+    run = looks.last_run(beside(journal=JOURNAL).snapshot)
+    assert run is not None
+    assert (run.run, run.at, run.done) == ("20261129T152000Z-a1b2c3", "t5", 1)
+    assert run.failed == "load b: no"
+    assert run.unfinished == "undo c"
+    assert looks.last_run(beside().snapshot) is None
+
+
+def test_a_journal_that_cannot_be_read_is_not_no_run() -> None:
+    with pytest.raises(CouldNotLook):
+        looks.last_run(Seen().cmd("last-run", "", 1).snapshot)
+
+
+@pytest.mark.parametrize(("said", "holder"), [("free\n", None), ('held\n{"run": "x"}\n', '{"run": "x"}')])
+def test_the_holder_of_the_lock_is_told(said: str, holder: str | None) -> None:
+    assert looks.lock_holder(beside(lock=said).snapshot) == holder
+
+
+@pytest.mark.parametrize("said", ["", "what\n"])
+def test_a_lock_that_cannot_be_seen_is_not_free(said: str) -> None:
+    with pytest.raises(CouldNotLook):
+        looks.lock_holder(beside(lock=said).snapshot)
+    assert status(other=beside(lock=said)).locked_by == "unknown"
+
+
+def test_a_reboot_and_its_confirmation_are_told() -> None:
+    reboot = Item(Step.REBOOT, "reboot", "@local", "box", "reboot: Xid 154")
+    made = status(Plan("box", (reboot,)), host().put("file", ARM, '{"run": "r7"}'))
+    assert made.reboot == ("reboot: Xid 154",)
+    assert made.waits_for_confirmation == "r7"
+    assert status().waits_for_confirmation is None
+
+
+def test_the_newest_verdict_of_a_gate_is_the_last_one() -> None:
+    assert verdicts.last_verdicts(MACHINE) == {}
+    for run, verdict in (("20261129T152000Z-a1b2c3", "fail"), ("20261129T162000Z-a1b2c3", "pass")):
+        journal = Journal(run)
+        journal.write("gate", host="@guest/@local/llm", service="chat", verdict=verdict)
+        journal.write("gate", host="@guest/@local/other", service="chat", verdict="fail")
+        journal.close()
+    (one,) = verdicts.last_verdicts(MACHINE).items()
+    assert one[0] == "chat on @guest/@local/llm"
+    assert one[1]["verdict"] == "pass"
