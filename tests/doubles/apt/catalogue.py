@@ -33,6 +33,7 @@ def kernel(release: str, version: str = "6.1.176-1") -> Deb:
     return Deb(
         name,
         version,
+        "kmod",
         files={
             f"/boot/vmlinuz-{release}": "kernel\n",
             f"/lib/modules/{release}/kernel/loop.ko": module("1", kernel=release),
@@ -220,7 +221,10 @@ def ubuntu(version: str, *kernels: str, signed: bool = True) -> list[Deb]:
                             version, kernel=release
                         )
                     },
-                    scripts=dict.fromkeys(("postinst", "postrm"), f"#!/bin/sh\ndepmod {release}\n"),
+                    scripts=dict.fromkeys(
+                        ("postinst", "postrm"),
+                        f"#!/bin/sh\n! command -v depmod >/dev/null || depmod {release}\n",
+                    ),
                 )
             )
         for flavour in ("generic", "amd64"):
