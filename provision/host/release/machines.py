@@ -33,8 +33,16 @@ def refusals(snapshot: Snapshot, seen: Hands) -> Iterator[Refusal]:
                     f"qm shutdown {reservation.vmid}, then run again",
                 )
         for reference in references:
-            if reference.startable and any(reference.covers(one.bdf) for one in concerned):
+            covers = reference.startable and any(reference.covers(one.bdf) for one in concerned)
+            if covers and not _only_told(gpu, reference):
                 yield _refusal(gpu.bdf, reference)
+
+
+def _only_told(gpu: PciFunction, reference: VmReference) -> bool:
+    """The host has the GPU already, and the machine that lists it is started by nobody but an operator by hand: nothing
+    is taken from it, so the work on the rest goes on."""
+    idle = reference.status == "stopped" and not reference.onboot and reference.ha != "started"
+    return gpu.driver == "nvidia" and idle
 
 
 def group_of(seen: Hands, gpu: PciFunction) -> tuple[PciFunction, ...]:
@@ -97,6 +105,12 @@ def notes(snapshot: Snapshot, seen: Hands) -> list[str]:
             found.append(
                 f"{reference}: virtual machine {reference.vmid} is a template; a clone would take it"
             )
+    for gpu in seen.gpus:
+        for reference in references:
+            covers = reference.startable and any(reference.covers(one.bdf) for one in group_of(seen, gpu))
+            if covers and _only_told(gpu, reference):
+                refusal = _refusal(gpu.bdf, reference)
+                found.append(f"{refusal.where}: {refusal.seen}; {refusal.why}. Next: {refusal.next_step}")
     for reservation in life.reservations(snapshot):
         if not reservation.live and any(reservation.address.covers(one.bdf) for one in concerned):
             where = f"{life.RESERVATIONS}:{reservation.line}"

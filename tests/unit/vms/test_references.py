@@ -56,6 +56,33 @@ def test_a_stopped_virtual_machine_that_lists_the_gpu_is_refused_with_the_comman
     assert "qm set 102 --delete hostpci3" in tree.refused
 
 
+def on_nvidia(tree: Tree) -> Tree:
+    tree.put(
+        "/proc/driver/nvidia/version",
+        "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  R\n",
+    )
+    place = tree.root / f"sys/bus/pci/devices/{GPU}/driver"
+    place.unlink()
+    place.symlink_to("../../../../bus/pci/drivers/nvidia")
+    return tree
+
+
+def test_a_gpu_that_the_host_has_is_worked_on_beside_a_machine_that_nobody_starts(tree: Tree) -> None:
+    tree.vm(102, LISTS)
+    assert "virtual machine 102 (win) is stopped and lists it" in on_nvidia(tree).notes
+    assert tree.refused == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "status"), [(f"onboot: 1\n{LISTS}", "stopped"), (LISTS, "running"), (LISTS, "nonsense")]
+)
+def test_a_machine_that_starts_by_itself_or_may_run_keeps_even_such_a_gpu_from_being_touched(
+    tree: Tree, text: str, status: str
+) -> None:
+    tree.vm(102, text, status=status)
+    assert "virtual machine 102 (win)" in on_nvidia(tree).refused
+
+
 @pytest.mark.parametrize(
     "value", ["0000:61:00", "0000:04:02.0", "00:42.0", "0001:42:00", "mapping=other", "none", "0000:00:02"]
 )
