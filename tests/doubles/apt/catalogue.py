@@ -33,7 +33,6 @@ def kernel(release: str, version: str = "6.1.176-1") -> Deb:
     return Deb(
         name,
         version,
-        "kmod",
         files={
             f"/boot/vmlinuz-{release}": "kernel\n",
             f"/lib/modules/{release}/kernel/loop.ko": module("1", kernel=release),
