@@ -74,7 +74,14 @@ def read(raw: bytes, name: str) -> Record:
     form = next((form for form in FORMS if form.recognises(text)), None)
     if form is None:
         raise BadInput(f"{name} is no text that can be judged{_elsewhere(text)}; known are: {_listed()}")
-    return _record(form.read(text))
+    return _record(_evidence(form, text, name))
+
+
+def _evidence(form: Form, text: str, name: str) -> Evidence:
+    try:
+        return form.read(text)
+    except BadInput as error:
+        raise BadInput(f"{name}: {error}") from None
 
 
 def _several(found: parts.Parts, name: str) -> Record:
@@ -87,7 +94,7 @@ def _several(found: parts.Parts, name: str) -> Record:
         if form is None:
             left += part.lines
             continue
-        records.append(_record(form.read(part.text)))
+        records.append(_record(_evidence(form, part.text, name)))
         forms.append(form.name.partition(" (")[0])
     old = sum(len(part.lines) for part in found.parts if part.earlier)
     said = f"{name} was read as {', '.join(dict.fromkeys(forms))}"
