@@ -17,6 +17,7 @@ from checks.gpus.dump import (
     UNKNOWN_ERROR,
     Gap,
 )
+from checks.gpus.node import PciGpu
 from checks.gpus.rule import Outcome, Scene, failed, passed, skipped, unknown, warned
 
 _NO_LIBRARY = (
@@ -73,6 +74,8 @@ def _places(cut: list[tuple[str, Gap]]) -> str:
 def loaded(scene: Scene) -> Outcome:
     """Is the kernel module loaded?"""
     node, init = scene.node, scene.dump.init
+    if init is None and scene.dump.driver == NOT_READ and node.module is None and node.other_drivers:
+        return _held_by_others(scene)
     if init is None:
         return passed("the kernel module is loaded", value=_text(scene.dump.driver))
     if node.module is not None:
@@ -93,6 +96,31 @@ def loaded(scene: Scene) -> Outcome:
     if any(gpu.driver == "vfio-pci" for gpu in node.gpus or ()):
         fix = "release the GPUs from vfio-pci, install the driver for this kernel, load it (modprobe nvidia)"
     return verdict("the NVIDIA kernel module is not loaded: no GPU can work here", cause=cause, fix=fix)
+
+
+def _held_by_others(scene: Scene) -> Outcome:
+    """Nothing but the bus was seen, and not every GPU of it is with the driver."""
+    every, others = scene.node.gpus or (), scene.node.other_drivers
+    ours = len(every) - len(others)
+    text = f"{ours} of {len(every)} GPUs are with the nvidia driver: {scene.node.held_by()}"
+    if scene.expect is not None and ours >= scene.expect:
+        return passed(text, value=ours, limit=scene.expect)
+    verdict = failed if scene.expect or not ours else warned
+    return verdict(
+        text,
+        value=ours,
+        limit=scene.expect,
+        cause="vfio-pci keeps a GPU for virtual machines; nouveau took it first; without one the module is missing",
+        fix=f"release it from {_names(others)}, load the driver (modprobe nvidia), read 'dmesg | grep -i nvrm'"
+        + ("" if scene.expect else "; when it is meant so, say --expect N of those that should be here"),
+    )
+
+
+def _names(gpus: tuple[PciGpu, ...]) -> str:
+    return (
+        ", ".join(dict.fromkeys(gpu.driver for gpu in gpus if gpu.driver))
+        or "whatever keeps the driver from it"
+    )
 
 
 def library(scene: Scene) -> Outcome:
@@ -240,6 +268,15 @@ def count(scene: Scene) -> Outcome:
 def _count_without_nvml(scene: Scene) -> Outcome:
     gpus, expect = scene.node.gpus, scene.expect
     gap = scene.dump.init or scene.dump.count
+    ours = len(gpus or ()) - len(scene.node.other_drivers)
+    if gap == NOT_READ and gpus and expect and ours < expect <= len(gpus):
+        return failed(
+            f"{ours} of {expect} GPUs are with the nvidia driver, {len(gpus)} are on the PCI bus",
+            value=ours,
+            limit=expect,
+            cause=f"on the bus: {scene.node.held_by()}",
+            fix="see driver.loaded",
+        )
     if gap == NOT_READ and gpus and not (expect and len(gpus) < expect):
         of = f" of {expect}" if expect else ""
         switches = f"; {len(scene.node.switches)} NVSwitches are no GPUs" if scene.node.switches else ""

@@ -39,7 +39,9 @@ def joined(logs: Sequence[KernelLog]) -> KernelLog:
     told = sorted((log for log in logs if log.error is None), key=lambda log: (log.lines, str(log.events)))
     if len(told) < 2:
         return told[0] if told else logs[0]
-    past, now, healers = [], [], []
+    past: list[Event] = []
+    now: list[Event] = []
+    healers: list[Event] = []
     for log in told:
         events = since_boot(log.events)
         for at, event in enumerate(events):

@@ -92,6 +92,11 @@ class Node:
             return None
         return gpu.minor in self.nodes
 
+    @property
+    def other_drivers(self) -> tuple[PciGpu, ...]:
+        """GPUs of which the evidence shows that another driver than nvidia holds them, or none."""
+        return tuple(gpu for gpu in self.gpus or () if gpu.driver_seen and gpu.driver != "nvidia")
+
     def held_by(self) -> str:
         """``0000:42:00.0 (vfio-pci), 0000:61:00.0 (no driver)``."""
         return ", ".join(
