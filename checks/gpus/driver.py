@@ -18,6 +18,7 @@ from checks.gpus.dump import (
     Gap,
 )
 from checks.gpus.node import PciGpu
+from checks.gpus.parts import CUT
 from checks.gpus.rule import Outcome, Scene, failed, passed, skipped, unknown, warned
 
 _NO_LIBRARY = (
@@ -268,6 +269,13 @@ def count(scene: Scene) -> Outcome:
 def _count_without_nvml(scene: Scene) -> Outcome:
     gpus, expect = scene.node.gpus, scene.expect
     gap = scene.dump.init or scene.dump.count
+    if isinstance(gap, Gap) and gap.code == CUT:
+        return unknown(
+            gap.text,
+            limit=expect,
+            cause="it was cut, or asked of one GPU alone (nvidia-smi -q -i N): nothing is known of the rest",
+            fix="save it again, whole: nvidia-smi -q > FILE",
+        )
     ours = len(gpus or ()) - len(scene.node.other_drivers)
     if gap == NOT_READ and gpus and expect and ours < expect <= len(gpus):
         return failed(

@@ -162,8 +162,10 @@ def _record(evidence: Evidence) -> Record:
     indices = [index for index in evidence.devices if 0 <= index < 1024]
     nvml["devices"] = [dict(evidence.devices.get(index, {})) for index in range(max(indices, default=-1) + 1)]
     covers = set(coverage.of_devices(evidence.devices)) | evidence.extra
-    if evidence.count is not None and 0 <= evidence.count <= 1024:
-        nvml["nvmlDeviceGetCount"] = evidence.count
+    if evidence.count is not None and (not isinstance(evidence.count, int) or 0 <= evidence.count <= 1024):
+        nvml["nvmlDeviceGetCount"] = (
+            evidence.count if isinstance(evidence.count, int) else dict(evidence.count)
+        )
         covers.add(("gpu.count", "host"))
     if evidence.p2p is not None:
         nvml["p2p"] = [dict(pair) for pair in evidence.p2p]

@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from itertools import pairwise
 from typing import NamedTuple
 
 from checks.errors import BadInput
@@ -74,7 +75,7 @@ def _log(text: str) -> Log:
         times.append(
             one[1] if one else after[1] if after and (mark or not times) else times[-1] if times else 0.0
         )
-    falls = any(later < earlier for earlier, later in zip(times, times[1:], strict=False))
+    falls = any(later < earlier for earlier, later in pairwise(times))
     form = forms.pop() if len(forms) == 1 and not falls else ""
     return Log(lines, form, tuple(times), hosts(lines))
 
@@ -119,7 +120,7 @@ def _telling(line: str) -> bool:
 
 
 def _tie(one: Log, other: Log) -> bool:
-    """Does what would heal an error of the one log bear the same time in the other? Then nobody knows which was first."""
+    """Does what would heal an error of the one log bear the same time in the other? Which was first is not known."""
     both = set(one.lines) & set(other.lines)
     errors = {
         at for at, line in zip(one.times, one.lines, strict=True) if line not in both and _is(line, _ERRORS)
@@ -137,6 +138,8 @@ def _is(line: str, kinds: set[What]) -> bool:
 
 def _merged(logs: Sequence[Log]) -> list[str]:
     """All lines by time; a line that several logs have is there as often as in the one that has it most."""
+    if len(logs) == 1:
+        return list(logs[0].lines)
     found: list[tuple[float, str]] = []
     for log in logs:
         known = Counter(line for _, line in found)
@@ -146,5 +149,4 @@ def _merged(logs: Sequence[Log]) -> list[str]:
             else:
                 found.append((at, line))
     found.sort(key=lambda pair: pair[0])
-    lines = [line for _, line in found]
-    return kernlog.few(lines) if len(logs) > 1 else lines
+    return kernlog.few([line for _, line in found])

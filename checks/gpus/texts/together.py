@@ -11,7 +11,7 @@ from checks import record as records
 from checks.bdf import Bdf
 from checks.errors import BadInput
 from checks.gpus import kernlog, kernlogs, texts
-from checks.gpus.parts import UNINDEXED
+from checks.gpus.parts import CUT, UNINDEXED
 from checks.gpus.texts import coverage, log_order, storm
 from checks.record import SIZE_LIMIT, Record, Section
 
@@ -119,10 +119,28 @@ def _dump(dumps: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
             whole = {**whole, **dump}
             continue
         devices = _devices(whole.get("devices"), dump.get("devices"))
+        counts = [one for one in (whole.get(_COUNT), dump.get(_COUNT)) if one is not None]
         whole = {**dump, **whole}
         if devices is not None:
             whole["devices"] = devices
+        if counts:
+            whole[_COUNT] = _count(counts, devices or [])
     return whole
+
+
+_COUNT = "nvmlDeviceGetCount"
+_LIVE = ("temp", "nvmlDeviceGetPowerUsage", "nvmlDeviceGetMemoryInfo", "handle")
+
+
+def _count(counts: Sequence[Any], devices: Sequence[Any]) -> Any:
+    """The first; a text that was cut is not mended by one that only counts the GPUs, but by one that shows each."""
+    gaps = [one for one in counts if isinstance(one, dict) and one.get("err") == CUT]
+    plain = [one for one in counts if one not in gaps]
+    if not gaps:
+        return counts[0]
+    shown = sum(isinstance(one, dict) and any(key in one for key in _LIVE) for one in devices)
+    whole = plain and shown >= max(gap.get("attached") or 0 for gap in gaps)
+    return plain[0] if whole else gaps[0]
 
 
 def _devices(ours: Any, theirs: Any) -> list[Any] | None:
