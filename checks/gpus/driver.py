@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from checks.data.boards import DRIVER_FLOORS
 from checks.gpus.adapter import unlisted
+from checks.gpus.bus_driver import held_by_others
 from checks.gpus.dump import (
     DIED,
     DRIVER_NOT_LOADED,
@@ -17,7 +18,6 @@ from checks.gpus.dump import (
     UNKNOWN_ERROR,
     Gap,
 )
-from checks.gpus.node import PciGpu
 from checks.gpus.parts import CUT
 from checks.gpus.rule import Outcome, Scene, failed, passed, skipped, unknown, warned
 
@@ -76,7 +76,7 @@ def loaded(scene: Scene) -> Outcome:
     """Is the kernel module loaded?"""
     node, init = scene.node, scene.dump.init
     if init is None and scene.dump.driver == NOT_READ and node.module is None and node.other_drivers:
-        return _held_by_others(scene)
+        return held_by_others(scene)
     if init is None:
         return passed("the kernel module is loaded", value=_text(scene.dump.driver))
     if node.module is not None:
@@ -97,31 +97,6 @@ def loaded(scene: Scene) -> Outcome:
     if any(gpu.driver == "vfio-pci" for gpu in node.gpus or ()):
         fix = "release the GPUs from vfio-pci, install the driver for this kernel, load it (modprobe nvidia)"
     return verdict("the NVIDIA kernel module is not loaded: no GPU can work here", cause=cause, fix=fix)
-
-
-def _held_by_others(scene: Scene) -> Outcome:
-    """Nothing but the bus was seen, and not every GPU of it is with the driver."""
-    every, others = scene.node.gpus or (), scene.node.other_drivers
-    ours = len(every) - len(others)
-    text = f"{ours} of {len(every)} GPUs are with the nvidia driver: {scene.node.held_by()}"
-    if scene.expect is not None and ours >= scene.expect:
-        return passed(text, value=ours, limit=scene.expect)
-    verdict = failed if scene.expect or not ours else warned
-    return verdict(
-        text,
-        value=ours,
-        limit=scene.expect,
-        cause="vfio-pci keeps a GPU for virtual machines; nouveau took it first; without one the module is missing",
-        fix=f"release it from {_names(others)}, load the driver (modprobe nvidia), read 'dmesg | grep -i nvrm'"
-        + ("" if scene.expect else "; when it is meant so, say --expect N of those that should be here"),
-    )
-
-
-def _names(gpus: tuple[PciGpu, ...]) -> str:
-    return (
-        ", ".join(dict.fromkeys(gpu.driver for gpu in gpus if gpu.driver))
-        or "whatever keeps the driver from it"
-    )
 
 
 def library(scene: Scene) -> Outcome:
