@@ -42,6 +42,19 @@ def write_whole(path: Path, data: bytes, *, mode: int = 0o644) -> None:
         raise NotWritten(f"cannot write {path}: {error.strerror or error}; {advice}") from None
 
 
+def can_be_written(path: Path) -> None:
+    """Raises NotWritten where ``write_whole`` could not even begin: tries it with an empty file, which goes again."""
+    try:
+        if path.exists() and not path.is_file():
+            return
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        os.close(handle)
+        Path(name).unlink()
+    except OSError as error:
+        advice = _ADVICE.get(error.errno or 0, "name another file")
+        raise NotWritten(f"{error.strerror or error}; {advice}") from None
+
+
 def _replace(path: Path, data: bytes, mode: int) -> None:
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:

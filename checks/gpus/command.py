@@ -17,7 +17,7 @@ from checks.model import Finding, Report, Status
 from checks.paths import READ, WRITTEN
 from checks.ranges import FiniteRange
 from checks.record import Record
-from checks.report.options import Presentation, finish, kept, report_options, writable
+from checks.report.options import Presentation, apart, finish, kept, report_options, writable
 
 GIB = 1 << 30
 _EPILOG = """\b
@@ -93,6 +93,7 @@ def gpus(
     if replay and (record_to is not None or how.host is not None):
         raise BadInput("--replay judges a record that is there: --record and --host do not go with it")
     writable("--record", record_to)
+    apart({"--record": record_to}, how)
     if record_to is None and (options["with_serials"] or options["mask"]):
         raise BadInput("--with-serials and --mask are about what --record FILE keeps: give that too")
     _check_other(options["pid"], options["unit"], replay, how.host)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from checks.data.boards import DRIVER_FLOORS
 from checks.gpus.adapter import unlisted
+from checks.gpus.bus_driver import held_by_others
 from checks.gpus.dump import (
     DIED,
     DRIVER_NOT_LOADED,
@@ -17,6 +18,7 @@ from checks.gpus.dump import (
     UNKNOWN_ERROR,
     Gap,
 )
+from checks.gpus.parts import CUT
 from checks.gpus.rule import Outcome, Scene, failed, passed, skipped, unknown, warned
 
 _NO_LIBRARY = (
@@ -73,6 +75,8 @@ def _places(cut: list[tuple[str, Gap]]) -> str:
 def loaded(scene: Scene) -> Outcome:
     """Is the kernel module loaded?"""
     node, init = scene.node, scene.dump.init
+    if init is None and scene.dump.driver == NOT_READ and node.module is None and node.other_drivers:
+        return held_by_others(scene)
     if init is None:
         return passed("the kernel module is loaded", value=_text(scene.dump.driver))
     if node.module is not None:
@@ -240,6 +244,22 @@ def count(scene: Scene) -> Outcome:
 def _count_without_nvml(scene: Scene) -> Outcome:
     gpus, expect = scene.node.gpus, scene.expect
     gap = scene.dump.init or scene.dump.count
+    if isinstance(gap, Gap) and gap.code == CUT:
+        return unknown(
+            gap.text,
+            limit=expect,
+            cause="it was cut, or asked of one GPU alone (nvidia-smi -q -i N): nothing is known of the rest",
+            fix="save it again, whole: nvidia-smi -q > FILE",
+        )
+    ours = len(gpus or ()) - len(scene.node.other_drivers)
+    if gap == NOT_READ and gpus and expect and ours < expect <= len(gpus):
+        return failed(
+            f"{ours} of {expect} GPUs are with the nvidia driver, {len(gpus)} are on the PCI bus",
+            value=ours,
+            limit=expect,
+            cause=f"on the bus: {scene.node.held_by()}",
+            fix="see driver.loaded",
+        )
     if gap == NOT_READ and gpus and not (expect and len(gpus) < expect):
         of = f" of {expect}" if expect else ""
         switches = f"; {len(scene.node.switches)} NVSwitches are no GPUs" if scene.node.switches else ""

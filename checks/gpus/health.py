@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from checks.gpus.dump import NO_PERMISSION, UNKNOWN_ERROR, Gap, Gpu
+from checks.gpus.parts import CUT
 from checks.gpus.rule import Outcome, Scene, failed, first_error, passed, unknown, unread
 from checks.gpus.which import address as address
 from checks.gpus.which import reset as reset_of
@@ -81,6 +82,8 @@ def lost(gpu: Gpu, scene: Scene) -> Outcome:
         if said is not None:
             how = reset_of(gpu) if gpu.handle.code == RESET_REQUIRED else said[2]
             return failed(f"{said[0]}: {gpu.handle}", cause=said[1], fix=how)
+        if gpu.handle.code == CUT:
+            return unknown(gpu.handle.text, fix="save it again, whole")
         ours = isinstance(gpu.handle.code, str)
         cause, fix = _CLOSED.get(
             gpu.handle.code, (None, None if ours else "read 'dmesg | grep -i nvrm'; reboot the host")

@@ -36,6 +36,13 @@ _FALLEN = XIDS[79]
 _ASK = (
     "as root: dmesg | grep -e NVRM -e SXid; a container without the right asks its host, or root allows it by"
 )
+_SILENT = "the log does not mention NVIDIA's driver at all: that no Xid is in it says nothing of the GPUs"
+_CUT_LOG = (
+    "it begins after the driver's load, it is of another machine or of no kernel, or no driver was loaded"
+)
+_WHOLE_LOG = (
+    "give the kernel's log of the whole boot: journalctl -k -b, or dmesg from before it was overwritten"
+)
 _CLOSED = f"{_ASK} sysctl kernel.dmesg_restrict=0"
 
 
@@ -52,6 +59,9 @@ def xid(scene: Scene) -> Judged:
             f"the kernel log could not be read ({log.error}): whether GPUs reported errors (Xid) is not known"
         )
         yield "host", unknown(text, fix=_CLOSED)
+        return
+    if log.silent:
+        yield "host", unknown(_SILENT, cause=_CUT_LOG, fix=_WHOLE_LOG)
         return
     events = since_boot(log.events)
     listed = {bdf: gpu for gpu in scene.dump.gpus if isinstance(bdf := address(gpu), Bdf)}

@@ -74,6 +74,12 @@ _AER = (
 _NCCL = re.compile(r"segfault at .* in libnccl\.so|traps: .* in libnccl\.so")
 _PEERMEM = re.compile(r"nvidia-peermem .*invalid context", re.IGNORECASE)
 _PROBE = re.compile(r"NVRM: The NVIDIA probe routine failed")
+_DRIVER = re.compile(r"NVRM: |^nvidia[\w-]*:? |\[nvidia-drm\]|\bnvidia [0-9a-f]{4}:[0-9a-f]{2}:", re.I)
+_HOST = re.compile(
+    rf"^(?:\S{{1,12}} +\d+\.? \d\d:\d\d:\d\d(?:\.\d+)?|{_DATE}|\[ *\d+\.\d+\]) (\S+) kernel:(?: |$)"
+)
+_NO_HOST = frozenset({"localhost", "(none)"})
+"""What stands there before a machine has its name."""
 _SPEAKS = re.compile(
     r"^(?:NVRM|nvidia(?:-nvswitch\d*|-nvlink|-uvm|-modeset)?): |^nvidia-peermem "
     r"|^\w+ [0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]: "
@@ -199,8 +205,27 @@ def since_boot(found: Sequence[Event]) -> list[Event]:
 
 def since_start(lines: Sequence[str]) -> Sequence[str]:
     """The lines since the driver's module began to start for the last time, or since the boot."""
-    starts = (at for at, line in enumerate(lines) if _START.search(line) or _BOOT.search(line))
-    return lines[max(starts, default=0) :]
+    return lines[max((at for at, line in enumerate(lines) if opens(line)), default=0) :]
+
+
+def opens(line: str) -> bool:
+    """Does the module begin to start here, or the boot?"""
+    return _START.search(line) is not None or _BOOT.search(line) is not None
+
+
+def mentions(line: str) -> bool:
+    """Does a line of a log speak of NVIDIA's driver? A kernel's own name may have the word in it."""
+    message = bare(line)
+    return _BOOT.search(message) is None and _DRIVER.search(message) is not None
+
+
+def host(line: str) -> str | None:
+    """The machine that a line of journalctl or syslog names, without its domain; None where it names none."""
+    found = _HOST.match(line)
+    name = found[1].lower() if found else ""
+    if not name or name in _NO_HOST:
+        return None
+    return name if name.replace(".", "").isdecimal() else name.partition(".")[0]
 
 
 def _goes_on(last: Event, event: Event) -> bool:

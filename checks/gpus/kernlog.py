@@ -10,7 +10,7 @@ import ctypes
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from checks.bdf import Bdf
 from checks.data.driver_lines import MISMATCH, MODULE_VERSION
@@ -20,6 +20,8 @@ from checks.gpus.kernel_events import Event
 from checks.record import Section
 
 KIND, PATH = "log", "kernel"
+SILENT = "it does not mention NVIDIA's driver"
+"""What a section says, beside its lines, of a saved log that is no evidence for a GPU without an Xid."""
 LINES_KEPT, EVENTS_KEPT = 500, 100
 _LINES_READ, _LINE = 4000, 1000  # of a record that somebody else made
 _READ_ALL, _SIZE = 3, 10  # syslog(2)
@@ -136,6 +138,8 @@ class KernelLog:
     error: str | None = None
     events: tuple[Event, ...] = ()
     there: bool = True
+    silent: bool = False
+    """A saved log that does not mention NVIDIA's driver: nothing follows from the Xid that it does not have."""
 
     @property
     def recent(self) -> Sequence[str]:
@@ -178,7 +182,7 @@ def parse(section: Section | None) -> KernelLog:
         return KernelLog(error="it is not in the evidence", there=False)
     if section.data is None:
         return KernelLog(error=section.error or "there is none")
-    return read(section.data.decode(errors="replace"))
+    return replace(read(section.data.decode(errors="replace")), silent=section.error == SILENT)
 
 
 def read(text: str) -> KernelLog:

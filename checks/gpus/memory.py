@@ -8,7 +8,7 @@ from typing import Any
 from checks.data.boards import board_of
 from checks.gpus.dump import NOT_READ, Gap, Gpu
 from checks.gpus.growth import grown
-from checks.gpus.rule import Outcome, Scene, failed, first_error, passed, skipped, unread, warned
+from checks.gpus.rule import Outcome, Scene, failed, first_error, passed, skipped, unknown, unread, warned
 from checks.gpus.which import reset, smi
 
 AMPERE = 7
@@ -27,14 +27,15 @@ def ecc(gpu: Gpu, scene: Scene) -> Outcome:
     must = board is not None and board.ecc
     mode = gpu.numbers("nvmlDeviceGetEccMode")
     if isinstance(mode, Gap):
-        return unread("ECC mode", mode, must_exist=must)
+        seen = _counted(gpu, scene) or _in_its_life(gpu)
+        return seen or unread("ECC mode", mode, must_exist=must)
     current, pending = mode
     if not current:
         return _ecc_off(gpu, scene, pending=bool(pending), must=must)
     return _uncorrected(gpu, scene) or _ecc_on(gpu, pending=bool(pending))
 
 
-def _uncorrected(gpu: Gpu, scene: Scene) -> Outcome | None:
+def _counted(gpu: Gpu, scene: Scene) -> Outcome | None:
     """What any counter shows; one that cannot be read hides nothing that another one shows."""
     since_boot, in_life = gpu.number("ecc_unc_vol"), gpu.number("ecc_unc_agg")
     sram = gpu.struct("sram_ecc")
@@ -66,6 +67,15 @@ def _uncorrected(gpu: Gpu, scene: Scene) -> Outcome | None:
             cause="a reboot or reset cleared the counter of this boot; the one of its life grew",
             fix="drain it, read the Xid in the logs of earlier boots; replace the board if it recurs",
         )
+    return None
+
+
+def _uncorrected(gpu: Gpu, scene: Scene) -> Outcome | None:
+    counted = _counted(gpu, scene)
+    if counted is not None:
+        return counted
+    since_boot, in_life = gpu.number("ecc_unc_vol"), gpu.number("ecc_unc_agg")
+    sram = gpu.struct("sram_ecc")
     if isinstance(since_boot, Gap):
         return unread("uncorrected ECC errors since boot", since_boot, must_exist=True)
     if isinstance(in_life, Gap):
@@ -75,6 +85,17 @@ def _uncorrected(gpu: Gpu, scene: Scene) -> Outcome | None:
 
 
 def _ecc_on(gpu: Gpu, *, pending: bool) -> Outcome:
+    life = _in_its_life(gpu)
+    if life is not None:
+        return life
+    if not pending:
+        fix = f"{smi(gpu, '--ecc-config=1')}, or let the next reset switch it off knowingly"
+        return warned("ECC is on and will be off after the next reset", fix=fix)
+    return passed("ECC on, no uncorrected error", value=0, limit=0)
+
+
+def _in_its_life(gpu: Gpu) -> Outcome | None:
+    """Errors of earlier boots alone; of the life, where nobody knows those since boot."""
     life = max(
         _plain(gpu.number("ecc_unc_agg")),
         _plain(gpu.number("mem_sram_unc_agg")),
@@ -83,13 +104,13 @@ def _ecc_on(gpu: Gpu, *, pending: bool) -> Outcome:
     )
     if life:
         fix = "watch the number; gpu.row_remap says whether the rows were replaced"
+        if isinstance(gpu.number("ecc_unc_vol"), Gap):
+            text = f"{life} uncorrected ECC errors in its life; how many since boot is not known"
+            return unknown(text, value=life, limit=0, fix="give 'nvidia-smi -q -d ECC', whole")
         return warned(
             f"no uncorrected ECC error since boot, {life} in its life", value=life, limit=0, fix=fix
         )
-    if not pending:
-        fix = f"{smi(gpu, '--ecc-config=1')}, or let the next reset switch it off knowingly"
-        return warned("ECC is on and will be off after the next reset", fix=fix)
-    return passed("ECC on, no uncorrected error", value=0, limit=0)
+    return None
 
 
 def _ecc_off(gpu: Gpu, scene: Scene, *, pending: bool, must: bool) -> Outcome:
@@ -110,27 +131,15 @@ def _ecc_off(gpu: Gpu, scene: Scene, *, pending: bool, must: bool) -> Outcome:
 def row_remap(gpu: Gpu, scene: Scene) -> Outcome:
     """Row remapping: pending needs a reset, failed needs a new board, growth is memory that goes bad."""
     rows = gpu.numbers("nvmlDeviceGetRemappedRows")
+    if (bad := _flagged(gpu, rows)) is not None:
+        return bad
     if isinstance(rows, Gap):
         board, generation = board_of(gpu.name), gpu.number("nvmlDeviceGetArchitecture")
         must = board is not None and board.ecc and not isinstance(generation, Gap) and generation >= AMPERE
         return unread("remapped rows", rows, must_exist=must)
-    corrected, uncorrected, pending, failure = rows
+    corrected, uncorrected, _, _ = rows
     remapped = corrected + uncorrected
     by_field = [gpu.by_field(name) for name in ("REMAPPED_PENDING", "REMAPPED_FAILURE")]
-    if failure or by_field[1] == 1:
-        return failed(
-            f"row remapping failed, {remapped} rows remapped so far",
-            value=remapped,
-            cause="a memory bank has no spare row left",
-            fix=_REPLACE,
-        )
-    if pending or by_field[0] == 1:
-        return failed(
-            f"row remapping is pending, {remapped} rows: the bad rows are still in use",
-            value=remapped,
-            cause="an uncorrected memory error was found since the last reset",
-            fix=reset(gpu),
-        )
     more = grown(gpu, scene, _remapped)
     if more:
         return failed(
@@ -141,10 +150,36 @@ def row_remap(gpu: Gpu, scene: Scene) -> Outcome:
             cause="the memory goes on degrading: a remapped row heals one place, not the chip",
             fix=f"{_REPLACE}; until then watch Xid 63 and 64 in the kernel log",
         )
-    error = first_error(*by_field, gpu.struct(_HISTOGRAM))
+    error = first_error(*by_field, gpu.number("unrepairable"), gpu.struct(_HISTOGRAM))
     if error is not None:
         return unread("part of the row remapping", error)
     return _spare_rows(gpu, remapped)
+
+
+def _flagged(gpu: Gpu, rows: tuple[int, ...] | Gap) -> Outcome | None:
+    """What asks for an act by itself, whichever of the others cannot be read."""
+    known = not isinstance(rows, Gap)
+    corrected, uncorrected, pending, failure = rows if not isinstance(rows, Gap) else (0, 0, 0, 0)
+    remapped = corrected + uncorrected if known else None
+    many = f", {remapped} rows" if known else ""
+    if failure or gpu.by_field("REMAPPED_FAILURE") == 1:
+        return failed(
+            f"row remapping failed{many}{' remapped so far' if known else ''}",
+            value=remapped,
+            cause="a memory bank has no spare row left",
+            fix=_REPLACE,
+        )
+    if gpu.number("unrepairable") == 1:
+        text = "the driver calls part of the memory unrepairable"
+        return failed(f"{text}{many}{' remapped so far' if known else ''}", value=remapped, fix=_REPLACE)
+    if pending or gpu.by_field("REMAPPED_PENDING") == 1:
+        return failed(
+            f"row remapping is pending{many}: the bad rows are still in use",
+            value=remapped,
+            cause="an uncorrected memory error was found since the last reset",
+            fix=reset(gpu),
+        )
+    return None
 
 
 _HISTOGRAM = "nvmlDeviceGetRowRemapperHistogram"

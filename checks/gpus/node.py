@@ -14,7 +14,7 @@ from pathlib import Path
 
 from checks.bdf import Bdf
 from checks.errors import BadInput
-from checks.gpus import host_bus, host_seat, host_services, kernel_events, kernlog
+from checks.gpus import host_bus, host_seat, host_services, kernel_events, kernlog, kernlogs
 from checks.gpus.host_bus import Bus
 from checks.gpus.host_read import By, file, link
 from checks.gpus.host_seat import Seat
@@ -91,6 +91,11 @@ class Node:
         if self.nodes is None or gpu.minor is None:
             return None
         return gpu.minor in self.nodes
+
+    @property
+    def other_drivers(self) -> tuple[PciGpu, ...]:
+        """GPUs of which the evidence shows that another driver than nvidia holds them, or none."""
+        return tuple(gpu for gpu in self.gpus or () if gpu.driver_seen and gpu.driver != "nvidia")
 
     def held_by(self) -> str:
         """``0000:42:00.0 (vfio-pci), 0000:61:00.0 (no driver)``."""
@@ -191,7 +196,7 @@ def parse(sections: Iterable[Section], name: str) -> Node:
             (s := by.get(("file", path))) is not None and s.data is not None for path in CONTAINER_MARKS
         ),
         nodes=_minors(by.get(("nodes", NODES))),
-        kernel=kernlog.parse(by.get((kernlog.KIND, kernlog.PATH))),
+        kernel=kernlogs.parse(by.values()),
         switches=_switches(by),
         bus=host_bus.parse(by, [gpu.bdf for gpu in gpus or ()]),
         seat=host_seat.parse(by),

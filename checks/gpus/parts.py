@@ -14,6 +14,8 @@ FUNCTION_NOT_FOUND, GPU_IS_LOST, MISMATCH, UNKNOWN_ERROR = 13, 15, 18, 999
 INVALID_ARGUMENT, WRONG_VERSION, DEPRECATED = 2, 25, 26
 TIMEOUT, DIED, NOT_ASKED = "Timeout", "ChildDied", "NotAsked"
 """Words of the collector: its child was abandoned, ended too early, was not asked that any more."""
+CUT = "TextIsCut"
+"""Word of the readers of texts: there was more of it."""
 
 
 @dataclass(frozen=True)

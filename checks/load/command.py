@@ -20,7 +20,7 @@ from checks.model import Finding, Report, Status
 from checks.paths import READ, WRITTEN
 from checks.ranges import FiniteRange
 from checks.record import Record
-from checks.report.options import Presentation, finish, kept, progress, report_options, writable
+from checks.report.options import Presentation, apart, finish, kept, progress, report_options, writable
 
 _EPILOG = """\b
 Examples:
@@ -114,6 +114,7 @@ def load(
     if replay is not None and (record_to is not None or how.host is not None):
         raise BadInput("--replay judges measurements that are there: --record and --host do not go with it")
     writable("--record", record_to)
+    apart({"--record": record_to}, how)
     options = Options(seconds, size * MIB, memory * MIB, deadline)
     try:
         if replay is not None:

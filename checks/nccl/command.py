@@ -22,7 +22,7 @@ from checks.paths import READ, WRITTEN
 from checks.ranges import FiniteRange
 from checks.record import Record, Section
 from checks.remote import asked
-from checks.report.options import Presentation, finish, kept, progress, report_options, writable
+from checks.report.options import Presentation, apart, finish, kept, progress, report_options, writable
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _EPILOG = """\b
@@ -134,6 +134,7 @@ def nccl(
     if sum(choice is not None for choice in (library, env, unit or pid)) > 1 or (unit and pid):
         raise BadInput("--library, --env, --unit and --pid each name the engine; give one")
     writable("--record", record_to)
+    apart({"--record": record_to}, how)
     if rdzv is None and (nnodes is not None or node_rank is not None or pairwise):
         raise BadInput("--nnodes, --node-rank and --pairwise need --rdzv HOST:PORT, where the nodes meet")
     if launch.is_idle_copy(os.environ):

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import wraps
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ import click
 
 from checks import standard
 from checks.errors import BadInput
-from checks.files import NotWritten, write_whole
+from checks.files import NotWritten, can_be_written, write_whole
 from checks.model import Report
 from checks.paths import READ, WRITTEN
 from checks.report import FORMATS, render, silence
@@ -166,8 +167,35 @@ def writable(option: str, path: Path | None) -> None:
         return
     if not path.parent.is_dir():
         raise BadInput(f"{option} {path}: the folder {path.parent} is not there; make it first")
-    if not os.access(path if path.exists() and not path.is_file() else path.parent, os.W_OK):
+    try:
+        allowed = os.access(path if path.exists() and not path.is_file() else path.parent, os.W_OK)
+    except OSError as error:
+        raise BadInput(f"{option} {path}: {error.strerror}; name another file") from None
+    if not allowed:
         raise BadInput(f"{option} {path}: this user may not write there; name a folder of its own")
+    try:
+        can_be_written(path)
+    except NotWritten as error:
+        raise BadInput(f"{option} {path} cannot be written: {error}") from None
+
+
+def apart(files: Mapping[str, Path | None], how: Presentation) -> None:
+    """Raises BadInput when two of the files that are to be written are the same: one would overwrite the other.
+    ``files``: by option, beside ``--output``."""
+    named = [(option, path) for option, path in {**files, "--output": how.output}.items() if path is not None]
+    for (option, path), (other, second) in combinations(named, 2):
+        if _same(path, second):
+            raise BadInput(
+                f"{option} {path} and {other} {second} are the same file: one would overwrite the other;"
+                " give each a name of its own"
+            )
+
+
+def _same(one: Path, other: Path) -> bool:
+    with suppress(OSError):
+        if one.samefile(other):
+            return one.is_file()
+    return one.resolve() == other.resolve()
 
 
 def _complain(line: str) -> None:

@@ -14,7 +14,7 @@ from checks.files import write_whole
 from checks.model import Status
 from checks.paths import READ, WRITTEN
 from checks.ranges import FiniteRange
-from checks.report.options import Presentation, finish, kept, report_options, writable
+from checks.report.options import Presentation, apart, finish, kept, report_options, writable
 from checks.serving import far, live, record, saved
 from checks.serving.evidence import gather
 from checks.serving.limits import overridden
@@ -125,6 +125,7 @@ def serve(how: Presentation, url: str | None, **options: Any) -> int:
     _refuse_contradictions(how, url, options)
     for option in ("record_to", "save_baseline"):
         writable(f"--{option.removesuffix('_to').replace('_', '-')}", options[option])
+    apart({"--record": options["record_to"], "--save-baseline": options["save_baseline"]}, how)
     wanted = record.read_object(options["wanted"], record.MAX_CONFIG) if options["wanted"] else None
     baselines = tuple(saved.load(name) for name in options["baselines"])
     limits = overridden(options["limits"])

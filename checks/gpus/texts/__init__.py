@@ -74,7 +74,14 @@ def read(raw: bytes, name: str) -> Record:
     form = next((form for form in FORMS if form.recognises(text)), None)
     if form is None:
         raise BadInput(f"{name} is no text that can be judged{_elsewhere(text)}; known are: {_listed()}")
-    return _record(form.read(text))
+    return _record(_evidence(form, text, name))
+
+
+def _evidence(form: Form, text: str, name: str) -> Evidence:
+    try:
+        return form.read(text)
+    except BadInput as error:
+        raise BadInput(f"{name}: {error}") from None
 
 
 def _several(found: parts.Parts, name: str) -> Record:
@@ -87,7 +94,7 @@ def _several(found: parts.Parts, name: str) -> Record:
         if form is None:
             left += part.lines
             continue
-        records.append(_record(form.read(part.text)))
+        records.append(_record(_evidence(form, part.text, name)))
         forms.append(form.name.partition(" (")[0])
     old = sum(len(part.lines) for part in found.parts if part.earlier)
     said = f"{name} was read as {', '.join(dict.fromkeys(forms))}"
@@ -155,8 +162,10 @@ def _record(evidence: Evidence) -> Record:
     indices = [index for index in evidence.devices if 0 <= index < 1024]
     nvml["devices"] = [dict(evidence.devices.get(index, {})) for index in range(max(indices, default=-1) + 1)]
     covers = set(coverage.of_devices(evidence.devices)) | evidence.extra
-    if evidence.count is not None and 0 <= evidence.count <= 1024:
-        nvml["nvmlDeviceGetCount"] = evidence.count
+    if evidence.count is not None and (not isinstance(evidence.count, int) or 0 <= evidence.count <= 1024):
+        nvml["nvmlDeviceGetCount"] = (
+            evidence.count if isinstance(evidence.count, int) else dict(evidence.count)
+        )
         covers.add(("gpu.count", "host"))
     if evidence.p2p is not None:
         nvml["p2p"] = [dict(pair) for pair in evidence.p2p]

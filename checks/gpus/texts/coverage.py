@@ -15,7 +15,13 @@ NEEDS: dict[str, tuple[tuple[str, ...], ...]] = {
     "gpu.lost": (("temp", "nvmlDeviceGetPowerUsage", "nvmlDeviceGetMemoryInfo"),),
     "gpu.identity": (("nvmlDeviceGetName",), ("nvmlDeviceGetUUID",), ("nvmlDeviceGetPciInfo",)),
     "gpu.vbios": (("nvmlDeviceGetVbiosVersion",), ("nvmlDeviceGetName",)),
-    "gpu.recovery": (("fields:NVML_FI_DEV_GET_GPU_RECOVERY_ACTION",),),
+    "gpu.recovery": (
+        (
+            "fields:NVML_FI_DEV_GET_GPU_RECOVERY_ACTION",
+            "fields:NVML_FI_DEV_RESET_STATUS",
+            "fields:NVML_FI_DEV_DRAIN_AND_RESET_STATUS",
+        ),
+    ),
     "gpu.ecc": (("nvmlDeviceGetEccMode",), ("ecc_unc_vol",), ("ecc_unc_agg",)),
     "gpu.row_remap": (("nvmlDeviceGetRemappedRows",),),
     "gpu.retired_pages": (("nvmlDeviceGetRetiredPagesPendingStatus",), ("retired_sbe",), ("retired_dbe",)),
@@ -44,6 +50,18 @@ NEEDS: dict[str, tuple[tuple[str, ...], ...]] = {
 }
 """Finding -> keys of the dump: one of each group must be there. ``fields:NAME`` is a value read by field id,
 ``nvlink:NAME`` one of any link."""
+
+FAULTS: dict[str, tuple[str, ...]] = {
+    "gpu.ecc": ("ecc_unc_vol", "ecc_unc_agg", "sram_ecc:bThresholdExceeded"),
+    "gpu.recovery": ("nvmlDeviceGetRepairStatus",),
+    "gpu.retired_pages": ("nvmlDeviceGetRetiredPagesPendingStatus",),
+    "gpu.row_remap": (
+        "unrepairable",
+        "fields:NVML_FI_DEV_REMAPPED_PENDING",
+        "fields:NVML_FI_DEV_REMAPPED_FAILURE",
+    ),
+}
+"""Finding -> keys that tell a fault by themselves, whatever else of it the text leaves out."""
 
 AROUND = (
     "gpu.xid",
@@ -75,15 +93,23 @@ def of_devices(devices: Mapping[int, Mapping[str, Any]]) -> frozenset[tuple[str,
             continue
         for identity, groups in NEEDS.items():
             shown = all(any(_has(device, key) for key in group) for group in groups)
-            known = identity == "gpu.ecc" and _positive(device.get("ecc_unc_vol"))
+            known = any(_set(device, key) for key in FAULTS.get(identity, ()))
             if shown or known or any(_broken(device, key) for group in groups for key in group):
                 found.add((identity, subject))
     return frozenset(found)
 
 
-def _positive(count: Any) -> bool:
-    """Errors since boot are errors, whatever the text leaves out of the GPU's life."""
-    return isinstance(count, int) and count > 0
+def _set(device: Mapping[str, Any], key: str) -> bool:
+    """Whether a count or flag that tells a fault by itself is not zero, or holds an error proper."""
+    if _broken(device, key):
+        return True
+    outer, _, inner = key.partition(":")
+    value = device.get(outer)
+    if isinstance(value, Mapping) and inner:
+        value = value.get(inner)
+    if isinstance(value, Mapping):
+        return bool(value.get("ui")) or value.get("ret", 0) not in (0, 3, 13, 26)
+    return any(value) if isinstance(value, list) else isinstance(value, int) and value > 0
 
 
 def _broken(device: Mapping[str, Any], key: str) -> bool:

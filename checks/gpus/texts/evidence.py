@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from checks.gpus import parts
 from checks.gpus.getters import LINKS
 from checks.record import Section
 
@@ -33,10 +34,15 @@ class Evidence:
     sections: tuple[Section, ...] = ()
     devices: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
     driver: str | None = None
-    count: int | None = None
+    count: int | Mapping[str, Any] | None = None
     p2p: tuple[Mapping[str, Any], ...] | None = None
     extra: frozenset[tuple[str, str]] = frozenset()
     init: Mapping[str, Any] | None = None
+
+
+def cut(words: str, attached: int | None = None) -> dict[str, Any]:
+    """In the place of a count: what the text does not show of the GPUs that it has begun to show."""
+    return {"err": parts.CUT, "cls": "text", "msg": words, "attached": attached}
 
 
 def gap(text: str) -> dict[str, Any] | None:

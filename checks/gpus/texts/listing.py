@@ -43,7 +43,7 @@ def read(text: str) -> Evidence:
     if nodes:
         sections.append(Section("devices", host_seat.DEV, nodes.encode()))
     extra = {("gpu.count", "host")} if devices else set()
-    if driver is not None:
+    if driver is not None or (devices and any(section.kind == "link" for section in sections)):
         extra.add(("driver.loaded", "host"))
     return Evidence(tuple(sections), devices, driver=driver, extra=frozenset(extra))
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from checks.gpus import kernel_events, kernlog, node
+from checks.gpus.texts import log_order
 from checks.gpus.texts.evidence import Evidence
 from checks.record import Section
 
@@ -36,6 +38,10 @@ def is_kernel(text: str) -> bool:
 def kernel(text: str) -> Evidence:
     whole = "".join(f"{line}\n" for line in kernel_events.split(text) if not line.startswith("#"))
     section = kernlog.look(lambda: whole)
+    lines = (section.data or b"").decode(errors="replace").splitlines()
+    log_order.one_machine(lines, "this is a kernel log")
+    if not any(map(kernel_events.mentions, lines)):
+        section = replace(section, error=kernlog.SILENT)
     log = kernlog.parse(section)
     extra = {("driver.adapter_init", str(bdf or "host")) for bdf in log.stories()}
     if log.refused:

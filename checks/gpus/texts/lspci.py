@@ -32,6 +32,8 @@ _BUSES = re.compile(
 _LINK = re.compile(r"^\s+Lnk(Cap|Sta):.*?Speed ([\d.]+)GT/s.*?Width x(\d+)")
 _ACS = re.compile(r"^\s+ACSCtl:\s*(.*)$")
 _DRIVER = re.compile(r"^\s+Kernel driver in use: (\S+)")
+_MODULES = re.compile(r"^\s+Kernel modules: ")
+"""lspci -k shows them of a device without a driver too."""
 _GENERATIONS = {"2.5": 1, "5": 2, "8": 3, "16": 4, "32": 5, "64": 6}
 _FLAGS = {
     "SrcValid": 0x1, "TransBlk": 0x2, "ReqRedir": 0x4, "CmpltRedir": 0x8, "UpstreamFwd": 0x10, "EgressCtrl": 0x20,
@@ -72,7 +74,7 @@ def read(text: str) -> Evidence:
     devices = list(_devices(text))
     gpus = [device for device in devices if device.gpu]
     verbose = any(device.first(_LINK) for device in devices)
-    drivers = any(device.first(_DRIVER) for device in devices)
+    drivers = any(device.first(_DRIVER) or device.first(_MODULES) for device in devices)
     sections = [Section("dir", node.PCI, "".join(f"{d.bdf}\n" for d in devices).encode())]
     for device in devices:
         if device.nvidia:
@@ -83,7 +85,8 @@ def read(text: str) -> Evidence:
     shown |= {
         n: {**parts.unindexed(str(gpu.bdf)), "handle": dict(_GONE)} for n, gpu in enumerate(gpus) if gpu.gone
     }
-    return Evidence(tuple(sections), devices=shown, extra=frozenset({("gpu.count", "host")}))
+    extra = {("gpu.count", "host")} | ({("driver.loaded", "host")} if drivers and gpus else set())
+    return Evidence(tuple(sections), devices=shown, extra=frozenset(extra))
 
 
 def _devices(text: str) -> Iterator[Device]:

@@ -21,6 +21,8 @@ _BREAK = re.compile(
 )
 _EARLIER = re.compile(r"journalctl\b.*(?:-b|--boot)[ =]?-\d")
 _KERNEL_TIME = re.compile(r"^(?:<\d+>)?\[ *\d{1,9}\.\d+\]|^\S.{0,60} kernel: |^\d{1,4},\d+,\d+,[^;]{1,8};")
+_VERSION = re.compile(r"^Linux version ")
+"""/proc/version as well as the first line of a log: alone it is no log."""
 _INDENTED = re.compile(r"^\s|^$")
 _PAIR = re.compile(r"^\S.*\s: |^GPU [0-9A-Fa-f]{4,8}:")
 
@@ -35,7 +37,10 @@ _STARTS: tuple[tuple[str, Callable[[str], object]], ...] = (
     (FAILED, lambda line: not _KERNEL_TIME.match(line) and smi_failed.recognises(line)),
     (BUS, lambda line: lspci.recognises(line)),
     (TOPO, lambda line: topology.starts(line)),
-    (KERNEL, lambda line: _KERNEL_TIME.match(line) or kernel_events.speaks(line)),
+    (
+        KERNEL,
+        lambda line: _KERNEL_TIME.match(line) or (not _VERSION.match(line) and kernel_events.speaks(line)),
+    ),
 )
 _GOES_ON: dict[str, Callable[[str], object]] = {
     FILES: lambda line: True,

@@ -7,6 +7,7 @@ from typing import Any
 
 from checks.bdf import Bdf
 from checks.gpus import parts
+from checks.gpus.texts import smi_cut
 from checks.gpus.texts.evidence import Evidence, gap, number
 from checks.gpus.texts.smi_rows import assemble
 
@@ -59,10 +60,16 @@ def read(text: str) -> Evidence:
             devices[place] = unreached(said)
         else:
             devices[index] = assemble(outline(lines), bus)
-    attached = number(head.get(("Attached GPUs",), ""))
+    count = smi_cut.count(
+        number(head.get(("Attached GPUs",), "")), [(bus, lines) for bus, lines in blocks[1:]]
+    )
+    if isinstance(count, dict):  # of one GPU alone, or of the first few: which index it has is not told
+        for index, (bus, _) in enumerate(blocks[1:]):
+            if bus is not None and not bus.startswith("!") and len(blocks) == 2:
+                devices[index] = {**devices[index], **parts.unindexed(bus)}
     driver = head.get(("Driver Version",))
     known = driver if driver and re.fullmatch(r"\d+(\.\d+)+", driver) else None
-    return Evidence(devices={i: d for i, d in devices.items() if d}, driver=known, count=attached)
+    return Evidence(devices={i: d for i, d in devices.items() if d}, driver=known, count=count)
 
 
 def unreached(said: re.Match[str]) -> dict[str, Any]:

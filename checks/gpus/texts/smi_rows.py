@@ -23,7 +23,20 @@ _RECOVERY = {
     "node reboot": 2, "reboot": 2, "node reboot required": 2,
     "drain p2p": 3,
     "drain and reset": 4,
+    "recover imex domain": 5, "imex domain recovery": 5,
+    "bus reset": 6,
+    "system reboot": 7,
 }  # fmt: skip
+_STATES = {
+    "RESET_STATUS": (("GPU Reset Status", "Reset Required"), ("Reset Required",)),
+    "DRAIN_AND_RESET_STATUS": (
+        ("GPU Reset Status", "Drain and Reset Recommended"),
+        ("Drain and Reset Recommended",),
+    ),
+    "REMAPPED_PENDING": (("Remapped Rows", "Pending"),),
+    "REMAPPED_FAILURE": (("Remapped Rows", "Remapping Failure Occurred"),),
+}
+"""Fields of nvml.h (226, 227, 144, 145) that hold 1 or 0."""
 _REASONS = {
     "Idle": 0x1,
     "Applications Clocks Setting": 0x2,
@@ -62,6 +75,27 @@ def _all(*parts: Callable[[Outline], Value | None]) -> Callable[[Outline], Value
 
 def _word(table: Mapping[str, int]) -> Callable[[str], int | None]:
     return lambda text: table.get(text.strip().lower())
+
+
+def _flag(text: str) -> Value:
+    """Of a fault: a word that is not understood is no 'no'."""
+    return ON.get(text.strip().lower(), {"err": 999, "cls": "nvidia-smi", "msg": text.strip()[:60]})
+
+
+def _any(*parts: Callable[[Outline], Value | None]) -> Callable[[Outline], Value | None]:
+    """A list of flags, 0 for one that the text does not show beside another that it does, and for one that this
+    GPU does not have; a flag that is set holds whatever became of the others."""
+
+    def value(outline: Outline) -> Value | None:
+        values = [part(outline) for part in parts]
+        known = [v for v in values if isinstance(v, int)]
+        errors = [v for v in values if isinstance(v, dict)]
+        real = [error for error in errors if error["err"] != 3]
+        if any(known) or (known and not real):
+            return [v if isinstance(v, int) else 0 for v in values]
+        return next(iter(real or errors), None)
+
+    return value
 
 
 def _text(text: str) -> str | None:
@@ -135,10 +169,13 @@ _plain = {
     "nvmlDeviceGetRemappedRows": _all(
         _one(number, ("Remapped Rows", "Correctable Error")),
         _one(number, ("Remapped Rows", "Uncorrectable Error")),
-        _one(_on, ("Remapped Rows", "Pending")),
-        _one(_on, ("Remapped Rows", "Remapping Failure Occurred")),
+        _one(_flag, ("Remapped Rows", "Pending")),
+        _one(_flag, ("Remapped Rows", "Remapping Failure Occurred")),
     ),
-    "nvmlDeviceGetRepairStatus": _all(_one(_on, ("Channel Repair Pending",)), _one(_on, ("TPC Repair Pending",))),
+    "nvmlDeviceGetRepairStatus": _any(
+        _one(_flag, ("Channel Repair Pending",)), _one(_flag, ("TPC Repair Pending",))
+    ),
+    "unrepairable": _one(_flag, ("Unrepairable Memory",)),
     "temp": _one(number, ("GPU Current Temp",)),
     "nvmlDeviceGetMarginTemperature": _margin,
 }  # fmt: skip
@@ -222,11 +259,16 @@ def _fields(outline: Outline) -> dict[str, Any] | None:
     found: dict[str, Any] = {}
     action, memory = at(outline, "GPU Recovery Action"), at(outline, "Memory Current Temp")
     for name, value in (
-        ("GET_GPU_RECOVERY_ACTION", action and (gap(action) or _RECOVERY.get(action.lower(), 99))),
+        ("GET_GPU_RECOVERY_ACTION", action and (gap(action) or _RECOVERY.get(_words(action), 99))),
         ("MEMORY_TEMP", memory and (gap(memory) or number(memory))),
+        *((name, _one(_flag, *paths)(outline)) for name, paths in _STATES.items()),
     ):
         if isinstance(value, dict):
             found[f"NVML_FI_DEV_{name}"] = {"ret": value["err"]}
         elif isinstance(value, int):
             found[f"NVML_FI_DEV_{name}"] = {"ret": 0, "type": 1, "ui": value, "ull": value}
     return found or None
+
+
+def _words(text: str) -> str:
+    return " ".join(text.lower().replace("_", " ").split())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from checks.gpus.texts.evidence import NOT_SUPPORTED, Evidence, gap
+from checks.gpus.texts.evidence import NOT_SUPPORTED, Evidence, cut, gap
 
 _HEAD = re.compile(r"NVIDIA-SMI\s+\S+\s+Driver Version:\s+(\d+(?:\.\d+)+)")
 _FIRST = re.compile(
@@ -40,6 +40,8 @@ def read(text: str) -> Evidence:
         elif current is not None and _LOST.search(line):
             current["handle"] = gap("GPU is lost")
             current = None
+    if current is not None:
+        current["handle"] = cut("the text ends within the rows of this GPU")
     whole = set(devices) == set(range(len(devices)))
     return Evidence(
         devices=devices,

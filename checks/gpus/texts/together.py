@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from checks import record as records
 from checks.bdf import Bdf
 from checks.errors import BadInput
-from checks.gpus import texts
-from checks.gpus.parts import UNINDEXED
-from checks.gpus.texts import coverage, storm
+from checks.gpus import kernlog, kernlogs, texts
+from checks.gpus.parts import CUT, UNINDEXED
+from checks.gpus.texts import coverage, log_order, storm
 from checks.record import SIZE_LIMIT, Record, Section
 
 
@@ -90,7 +90,24 @@ def _sections(parts: Sequence[Record]) -> tuple[Section, ...]:
                 found[key] = section
             elif section.kind == "log" and section.data is not None:
                 found[key] = Section(*key, old.data + section.data)
-    return tuple(found.values())
+    return (*(one for one in found.values() if not kernlogs.is_one(one)), *_logs(parts, found.get(_LOG)))
+
+
+_LOG = (kernlog.KIND, kernlog.PATH)
+
+
+def _logs(parts: Sequence[Record], first: Section | None) -> Iterator[Section]:
+    """The kernel logs of all parts, in the order of their times or side by side. One that does not mention the driver
+    says nothing beside one that does."""
+    every = [one for part in parts for one in part.sections if kernlogs.is_one(one)]
+    told = [one for one in every if one.data is not None and one.error is None]
+    told = told or [one for one in every if one.data is not None]
+    if len(told) < 2:
+        yield from told or filter(None, (first,))
+        return
+    texts = [(one.data or b"").decode(errors="replace") for one in told]
+    for number, text in enumerate(log_order.together(texts)):
+        yield Section(_LOG[0], kernlogs.path(number), text.encode(), told[0].error)
 
 
 def _dump(dumps: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
@@ -102,10 +119,28 @@ def _dump(dumps: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
             whole = {**whole, **dump}
             continue
         devices = _devices(whole.get("devices"), dump.get("devices"))
+        counts = [one for one in (whole.get(_COUNT), dump.get(_COUNT)) if one is not None]
         whole = {**dump, **whole}
         if devices is not None:
             whole["devices"] = devices
+        if counts:
+            whole[_COUNT] = _count(counts, devices or [])
     return whole
+
+
+_COUNT = "nvmlDeviceGetCount"
+_LIVE = ("temp", "nvmlDeviceGetPowerUsage", "nvmlDeviceGetMemoryInfo", "handle")
+
+
+def _count(counts: Sequence[Any], devices: Sequence[Any]) -> Any:
+    """The first; a text that was cut is not mended by one that only counts the GPUs, but by one that shows each."""
+    gaps = [one for one in counts if isinstance(one, dict) and one.get("err") == CUT]
+    plain = [one for one in counts if one not in gaps]
+    if not gaps:
+        return counts[0]
+    shown = sum(isinstance(one, dict) and any(key in one for key in _LIVE) for one in devices)
+    whole = plain and shown >= max(gap.get("attached") or 0 for gap in gaps)
+    return plain[0] if whole else gaps[0]
 
 
 def _devices(ours: Any, theirs: Any) -> list[Any] | None:

@@ -196,6 +196,33 @@ def test_a_place_where_nothing_may_be_written_is_told_before_a_look(
         assert "may not write there" in said.err
 
 
+@pytest.mark.parametrize("option", ["--output", "--record"])
+@pytest.mark.parametrize("name", ["/proc/x.json", "x" * 300, "x" * 254], ids=["proc", "too long", "long"])
+def test_a_file_that_cannot_be_made_is_told_before_a_look(
+    option: str, name: str, tmp_path: Path, provcheck: Callable[..., Any]
+) -> None:
+    """The superuser may write anywhere, and cannot everywhere."""
+    for command in ("gpus", "load", "nccl"):
+        said = provcheck(command, option, tmp_path / name)
+        assert (said.code, said.out) == (2, "")
+        assert f"{option} " in said.err
+        assert "name a" in said.err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", ["gpus", "load", "nccl"])
+def test_a_record_and_a_report_are_never_the_same_file(
+    command: str, tmp_path: Path, provcheck: Callable[..., Any]
+) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "x.json")
+    for other in (tmp_path / "x.json", tmp_path / ".." / tmp_path.name / "x.json", tmp_path / "link"):
+        said = provcheck(command, "--record", tmp_path / "x.json", "--output", other)
+        assert (said.code, said.out) == (2, "")
+        assert "are the same file" in said.err
+    assert not (tmp_path / "x.json").exists()
+    assert provcheck("gpus", "--record", tmp_path / "x", "--output", tmp_path / "y", "--expect", 0).code == 0
+
+
 @pytest.mark.parametrize("command", ["gpus", "load", "nccl", "serve", "all", "bundle", "integrate"])
 def test_an_empty_text_names_no_file(command: str, provcheck: Callable[..., Any]) -> None:
     said = provcheck(command, *(["slurm"] if command == "integrate" else []), "--output", "")
