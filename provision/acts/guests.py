@@ -36,12 +36,15 @@ done
 
 
 def stop(host: Host, wanted: Asleep, say: Voice) -> None:
-    """Stops it; ``undo.sh`` knows before that it ran and what its linker was led to. Raises ActFailed."""
+    """Stops it; ``undo.sh`` knows before that it ran and what its linker was led to, and a later run that this one did
+    not end. Raises ActFailed."""
     quoted = shlex.quote(wanted.id)
     pct = wanted.folder == PCT
     enter = f"pct exec {quoted}" if pct else f"lxc-attach -n {quoted}"
     led = shell.run(host, _LED.format(enter=enter, linker=LINKER), f"looking into container {wanted.id}")
     keeping.before_sleep(host, say.run, wanted.id, wanted.folder, led.strip(), wanted.units)
+    note = _NOTE.format(run=shlex.quote(say.run))
+    shell.run(host, note, "noting that guests are stopped for another driver")
     say(
         f"container {wanted.id}: stopping{', ' + ', '.join(wanted.units) + ' with it' if wanted.units else ''}"
     )

@@ -1,7 +1,7 @@
 """An exchange of the driver while the machine runs: which guests are stopped for it, and what follows. Pure.
 
-Only guests that kpro may stop are stopped (provision.guest.ours); whoever else uses the driver is a reason to leave it to
-a reboot, and then there is no ``driver.load`` here.
+Only guests that kpro may stop are stopped (provision.guest.ours); whoever else uses the driver is a reason to leave it
+to a reboot, and then there is no ``driver.load`` here.
 """
 
 from __future__ import annotations
@@ -26,7 +26,11 @@ REQUESTS = [f"file:{UNDER_WAY}"]
 
 def unfinished(snapshot: Snapshot) -> tuple[str, ...]:
     """The runs that began an exchange and were cut, newest first."""
-    text = (snapshot.text(UNDER_WAY) or "") if ("file", UNDER_WAY) in snapshot.sections else ""
+    try:
+        text = snapshot.text(UNDER_WAY) or ""
+    except CouldNotLook:
+        # A machine that is only compared was not asked; one whose root kpro is not is refused anyway.
+        return ()
     return tuple(dict.fromkeys(reversed(text.split())))
 
 
@@ -44,9 +48,7 @@ def stops_plan(machine: Machine, snapshot: Snapshot, items: Sequence[Item]) -> P
     found = []
     try:
         for guest in machine.guests:
-            if (
-                ours.may_stop(machine, guest, snapshot) and view.guest_state(snapshot, guest) == "running"
-            ):
+            if ours.may_stop(machine, guest, snapshot) and view.guest_state(snapshot, guest) == "running":
                 found.append(_stop(machine, guest, snapshot, old))
     except CouldNotLook as error:
         refusal = Refusal(
