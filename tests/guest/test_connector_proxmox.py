@@ -127,13 +127,13 @@ def test_every_argument_arrives_as_it_is_and_the_environment_is_clean(inside: Ho
 def test_a_deadline_ends_the_wait_and_the_next_command_works(inside: Host) -> None:
     began = time.monotonic()
     with pytest.raises(CommandTimeout):
-        transport.run(inside, "sleep 60", timeout=2)
-    assert time.monotonic() - began < 20
+        transport.run(inside, "sleep 15", timeout=2)
+    assert time.monotonic() - began < 12
     assert transport.run(inside, "echo here").stdout == b"here\n"
 
 
 def test_one_that_does_not_run_or_is_not_there_is_told_from_an_empty_answer(inside: Host, node: Node) -> None:
-    assert node.run("pct", "stop", node.id).returncode == 0
+    node.container.stop()
     for state in (GuestState.STOPPED, GuestState.ABSENT):
         with pytest.raises(GuestUnavailable) as caught:
             transport.run(inside, "true")
