@@ -1,8 +1,8 @@
 """kpro5: a Proxmox host with two RTX A6000, to which the service of kpro6 moved.
 
 Its GPUs were bound to vfio-pci for virtual machines. They are released, get NVIDIA's driver, and go into one
-container, where SGLang with multi-token prediction serves Qwen3.6-27B. A DFlash drafter on vLLM is tried
-beside it; it stays a trial until it is faster than the baseline.
+container, which is made where it is not there; SGLang with multi-token prediction serves Qwen3.6-27B in it. A DFlash
+drafter on vLLM is tried beside it; it stays a trial until it is faster than the baseline.
 """
 
 from provision.spec import (
@@ -15,6 +15,7 @@ from provision.spec import (
     Machine,
     Model,
     Mount,
+    Proxmox,
     Service,
     Ssh,
 )
@@ -39,6 +40,14 @@ machine = Machine(
             suite="bookworm",
             unprivileged=False,
             network="bridge:vmbr0",
+            # Weights (54 GB) stay in the page cache, which counts, beside two engine processes and /dev/shm.
+            proxmox=Proxmox(
+                template="local:vztmpl/debian-12-standard_12.7-1_amd64.tar.zst",
+                storage="local-zfs",
+                size_gib=64,
+                memory_mib=131072,
+            ),
+            shm_mib=16384,
             gpus=["42:00.0", "61:00.0"],
             userspace="bind",
             mounts=[Mount(source="/tank/models", target="/srv/models", read_only=True)],

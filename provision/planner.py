@@ -56,6 +56,7 @@ def requests(machine: Machine, handover: Handover | None = None) -> list[str]:
             *reboot.requests(machine),
             *nodes.requests(machine),
             *users.REQUESTS,
+            *swap.REQUESTS,
             *driver_checks.requests(machine),
             *assign_requests(machine, handover),
         ]

@@ -29,8 +29,8 @@ class Change:
       has had since by what kpro did.
     - ``binding``: the PCI function ``id`` had the driver ``before`` ("": none) and the override ``override``.
     - ``module``: the NVIDIA modules were loaded; ``before`` is version and flavour of those that gave way ("": none).
-    - ``guest``: the running container ``id`` in ``folder`` was stopped; ``before`` is what its linker was led to, and
-      ``names`` are the units that serve in it.
+    - ``guest``: the running container ``id`` in ``folder`` (or ``pct``) was stopped; ``before`` is what its linker was
+      led to, and ``names`` are the units that serve in it.
     - ``unit``: the systemd unit ``id`` was ``before`` (``enabled active``, ``disabled inactive``, …).
     - ``packages``: ``names`` were installed, and had not been.
     - ``installer``: NVIDIA's .run installer of version ``id`` ran.

@@ -74,11 +74,16 @@ class Load:
 
 @dataclass(frozen=True)
 class Asleep:
-    """A running container that is stopped for an exchange of the driver, with the ``units`` that serve in it."""
+    """A running container that is stopped for an exchange of the driver, with the ``units`` that serve in it. The
+    ``folder`` PCT stands for a container of Proxmox; its operator may say in how many ``seconds`` it has to be down."""
 
     id: str
     folder: str
     units: tuple[str, ...]
+    seconds: int | None = None
+
+
+PCT = "pct"
 
 
 @dataclass(frozen=True)

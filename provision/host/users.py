@@ -1,4 +1,4 @@
-"""Who has NVIDIA's device files open, and whom of them kpro may stop: guests that it made, NVIDIA's services. Pure.
+"""Who has NVIDIA's device files open, and whom of them kpro may stop: guests of the inventory, NVIDIA's services. Pure.
 
 A process is told by its control group (``/proc/PID/cgroup``, cgroups(7)): LXC names the one of a container
 ``lxc.payload.NAME``, Proxmox ``lxc/ID/ns``, systemd that of a service ``system.slice/NAME.service``. Only the first
@@ -68,7 +68,7 @@ class Users:
 def users(
     openers: Sequence[Opener], modules: dict[str, Module], groups: dict[int, str], ours: frozenset[str]
 ) -> Users:
-    """``ours`` are the containers that kpro made and may stop, by the names that their groups have."""
+    """``ours`` are the containers that kpro may stop, by the names that their groups have."""
     strangers: list[str] = []
     explained: set[str] = set()
     for opener in openers:

@@ -1,6 +1,7 @@
 """Run on a node: plans one container with one GPU of a given minor, and carries the plan out. Prints the kinds.
 
-``acts_on_node.py ID MINOR [CHANGE]``; CHANGE is a line that somebody adds to the file between plan and acts.
+``acts_on_node.py ID MINOR [CHANGE]``; CHANGE is a line that somebody adds to the file between plan and acts, or
+``asleep``: the container is stopped for another driver before, which gave its GPU this minor.
 """
 
 # ruff: noqa: T201 - it is a program
@@ -16,9 +17,11 @@ from pyinfra.api.inventory import Inventory
 from pyinfra.api.state import State
 
 from provision import acts
+from provision.acts import guests
 from provision.acts.voice import Voice
 from provision.guest.decide import container_plan
 from provision.guest.proxmox.plan import conf_path, mark_path, record_path
+from provision.host.moves import PCT, Asleep
 from provision.run.errors import ActFailed
 from provision.spec import Gpu, Guest, Machine
 from tests.unit.plan.seen import Seen
@@ -40,6 +43,12 @@ def main(id: str, minor: str, change: str = "") -> int:
     guest = Guest(name="llm", backend="pct", id=id, gpus=["42:00.0"], numa="any")
     gpu = Gpu(bdf="42:00.0", model="RTX A6000")
     machine = Machine(name="box", managed=False, gpus=[gpu], guests=[guest])
+    state = State(Inventory((["@local"], {})), Config())
+    connect_all(state)
+    host, voice = state.inventory.get_host("@local"), Voice(f"run-{minor}", print)
+    if change == "asleep":
+        change, voice = "", Voice(f"exchange-{minor}", print)
+        guests.stop(host, Asleep(id, PCT, ("ssh.service",)), voice)
     plan = container_plan(machine, guest, seen(id, minor).snapshot)
     for refusal in plan.refusals:
         print(refusal, file=sys.stderr)
@@ -48,12 +57,10 @@ def main(id: str, minor: str, change: str = "") -> int:
     if change:
         with Path(conf_path(id)).open("a") as file:
             file.write(f"{change}\n")
-    state = State(Inventory((["@local"], {})), Config())
-    connect_all(state)
     for item in plan.items:
         print(item.kind)
         try:
-            acts.carry_out(state.inventory.get_host("@local"), item, Voice(f"run-{minor}", print))
+            acts.carry_out(host, item, voice)
         except ActFailed as error:
             print(error, file=sys.stderr)
             return 1

@@ -6,6 +6,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -165,6 +166,15 @@ class Node:
             stdin=subprocess.DEVNULL,
             check=False,
         )
+
+    def path(self) -> str:
+        """A PATH on which ``pct`` is the node's, for a program that runs outside of it."""
+        words = ["unshare", "-m", "--propagation", "private", "sh", "-c", _ENTER, "sh", str(self.folder), ""]
+        way = self.folder / "way"
+        way.mkdir(exist_ok=True)
+        (way / "pct").write_text(f'#!/bin/sh\nexec {shlex.join([*words, str(self.bin / "pct")])} "$@"\n')
+        (way / "pct").chmod(0o755)
+        return f"{way}:{os.environ['PATH']}"
 
     def provision(self, command: str, *words: str) -> subprocess.CompletedProcess[str]:
         program = str(Path(sys.executable).parent / "provision")

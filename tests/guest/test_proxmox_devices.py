@@ -94,6 +94,37 @@ def test_a_minor_that_moved_moves_the_line_and_the_restart_brings_it(node: Node,
     assert act(node, nodes, 1).stdout == ""
 
 
+def test_after_another_driver_it_starts_with_the_minor_that_its_gpu_has_then_and_without_a_second_restart(
+    node: Node, nodes: Path
+) -> None:
+    asked = node.asked().count("shutdown")
+    done = act(node, nodes, 3, "asleep")
+    assert done.returncode == 0, done.stderr
+    assert [line for line in done.stdout.split() if line.startswith("container.")] == [
+        "container.configure",
+        "container.start",
+    ]
+    assert node.asked().count("shutdown") == asked + 1
+    assert "/dev/nvidia3" in {line.split()[0] for line in inside(node)}
+    assert parse(node.conf.read_text()).value("dev0") == "/dev/nvidia3,mode=0666"
+    assert act(node, nodes, 3).stdout == ""
+
+
+def test_on_the_way_back_it_is_stopped_once_more_and_runs_with_the_nodes_that_it_had(
+    node: Node, nodes: Path
+) -> None:
+    looked = node.run("sh", "/var/lib/kpro/undo.sh", "--look", "exchange-3", nodes=nodes)
+    assert "would stop container" in looked.stdout
+    done = node.run("sh", "/var/lib/kpro/undo.sh", "exchange-3", nodes=nodes)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"container {node.id} runs again" in done.stdout
+    assert parse(node.conf.read_text()).value("dev0") == "/dev/nvidia1,mode=0666"
+    assert {line.split()[0] for line in inside(node)} >= {"/dev/nvidia1"}
+    assert "/dev/nvidia3" not in {line.split()[0] for line in inside(node)}
+    assert act(node, nodes, 1).stdout == "", "it runs with what its file says"
+    assert not (node.folder / "kpro/exchange").exists()
+
+
 def test_each_run_and_all_go_back_to_the_bytes_that_were_there(node: Node, nodes: Path) -> None:
     now = node.conf.read_text()
     looked = node.run("sh", "/var/lib/kpro/undo.sh", "--look")

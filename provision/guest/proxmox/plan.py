@@ -14,7 +14,7 @@ from typing import Literal
 
 from checks.snapshot import CouldNotLook, Snapshot
 from provision.guest.plain import reboots, stops
-from provision.guest.proxmox import storage, wanted
+from provision.guest.proxmox import source, storage, wanted
 from provision.guest.proxmox.create import Creation, creation
 from provision.guest.proxmox.edit import Edited, edit
 from provision.guest.proxmox.grammar import Conf, parse
@@ -76,7 +76,7 @@ def requests(machine: Machine) -> list[str]:
     found = [f"file:{storage.FILE}", "cmd:pve-container:dpkg-query -W -f '${Version}' pve-container"]
     found += wanted.requests(machine)
     for guest in guests:
-        found += [f"file:{record_path(guest.id)}", f"file:{mark_path(guest.id)}"]
+        found += [f"file:{record_path(guest.id)}", f"file:{mark_path(guest.id)}", *source.requests(guest)]
     return found
 
 
@@ -85,7 +85,7 @@ def proxmox_plan(
 ) -> Plan:
     """What is to be done for the container, which is in this state. Raises CouldNotLook."""
     if state == "absent":
-        return _absent(machine, guest, where)
+        return _absent(machine, guest, snapshot, where)
     text = snapshot.text(conf_path(guest.id))
     if text is None:
         raise CouldNotLook(f"{conf_path(guest.id)} is not there, though the container is {state}")
@@ -144,7 +144,7 @@ def told(container: ProxmoxContainer) -> str:
     return "; ".join(changes) + by_hand
 
 
-def _absent(machine: Machine, guest: Guest, where: str) -> Plan:
+def _absent(machine: Machine, guest: Guest, snapshot: Snapshot, where: str) -> Plan:
     made = creation(guest)
     if made is None:
         bridge = guest.network.removeprefix("bridge:") if guest.network.startswith("bridge:") else "vmbr0"
@@ -162,6 +162,8 @@ def _absent(machine: Machine, guest: Guest, where: str) -> Plan:
         Refusal(f"{where}.proxmox", found.seen, found.why, "correct the inventory") for found in wrong
     ]
     refusals += wanted.weights(guest, parse(""), where)
+    lacks, notes = source.missing(guest, snapshot, where)
+    refusals += lacks
     container = ProxmoxContainer(guest, early=True, creation=made)
     texts = {
         "container.create": f"create container {guest.id}"
@@ -173,7 +175,7 @@ def _absent(machine: Machine, guest: Guest, where: str) -> Plan:
         Item(Step.CONTAINER, kind, machine.host_name, guest.name, text, container)
         for kind, text in texts.items()
     ]
-    return Plan(machine.name, tuple(items), tuple(refusals))
+    return Plan(machine.name, tuple(items), tuple(refusals), tuple(notes))
 
 
 def _makes_nodes(item: Item) -> bool:

@@ -16,12 +16,14 @@ SHARED_TYPES = ("nfs", "cifs", "cephfs", "glusterfs")
 
 @dataclass(frozen=True)
 class Storage:
-    """One section. ``path`` is where its files are, None for one without a folder."""
+    """One section. ``path`` is where its files are, None for one without a folder; ``content`` is what it may hold
+    (``rootdir``, ``vztmpl``, …), None where its kind says that."""
 
     type: str
     id: str
     path: str | None
     shared: bool
+    content: frozenset[str] | None = None
 
 
 def storages(text: str) -> tuple[Storage, ...]:
@@ -34,7 +36,9 @@ def storages(text: str) -> tuple[Storage, ...]:
             default = f"/mnt/pve/{head[1]}" if head[0] in SHARED_TYPES else None
             path = keys.get("path", default)
             shared = head[0] in SHARED_TYPES or keys.get("shared") == "1"
-            found.append(Storage(*head, path, shared))
+            listed = keys.get("content")
+            content = None if listed is None else frozenset(re.split(r"[,;\s]+", listed))
+            found.append(Storage(*head, path, shared, content))
 
     for line in text.splitlines():
         if section := re.match(r"([a-z][a-z0-9]*):\s*([A-Za-z][A-Za-z0-9._-]*)\s*$", line):

@@ -18,8 +18,8 @@ from provision.host.view import PciFunction
 @dataclass(frozen=True)
 class Look:
     """What the rows look at. ``driver`` and ``pinned``: version and flavour of the loaded module, of the inventory;
-    ``groups`` are the control groups of those who have its device files open, ``ours`` the containers that kpro
-    made."""
+    ``groups`` are the control groups of those who have its device files open, ``ours`` the containers that kpro may
+    stop."""
 
     running_cmdline: str
     running_kernel: str
@@ -81,7 +81,7 @@ def _other_driver(look: Look, gpu: PciFunction) -> str | None:
         return None
     return (
         f"NVIDIA's module {look.driver[0]} ({look.driver[1]}) is in use by {', '.join(strangers)}, "
-        "which kpro did not make and does not stop"
+        "which kpro may not stop"
     )
 
 

@@ -135,36 +135,3 @@ def stop(id: str) -> None:
     until = time.monotonic() + 10
     while runs(id) and time.monotonic() < until:
         time.sleep(0.1)
-
-
-def _inside(id: str) -> Path:
-    pid = subprocess.run(
-        ["lxc-info", "-n", id, "-pH"], capture_output=True, text=True, check=True
-    ).stdout.strip()
-    return Path("/proc", pid, "root")
-
-
-def copy_in(id: str, file: Path, destination: str, options: dict[str, str]) -> None:
-    target = _inside(id) / destination.lstrip("/")
-    try:
-        shutil.copyfile(file, target)
-    except FileNotFoundError as error:
-        raise Ended(2, f"failed to create file: {destination}: {error.strerror}") from None
-    _owned(target, options)
-
-
-def copy_out(id: str, path: str, destination: Path, options: dict[str, str]) -> None:
-    try:
-        shutil.copyfile(_inside(id) / path.lstrip("/"), destination)
-    except FileNotFoundError as error:
-        raise Ended(2, f"failed to open {path}: {error.strerror}") from None
-    _owned(destination, options)
-
-
-def _owned(path: Path, options: dict[str, str]) -> None:
-    if set(options) - {"user", "group", "perms"}:
-        raise Ended(255, "400 unable to parse option")
-    if "perms" in options:
-        path.chmod(int(options["perms"], 8))
-    if {"user", "group"} & set(options):
-        os.chown(path, int(options.get("user", -1)), int(options.get("group", -1)))

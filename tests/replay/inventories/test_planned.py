@@ -37,14 +37,14 @@ class Row:
 _STACK = frozenset({8, 10})
 
 TABLE = (
-    Row("kpro5", "kpro5", REFUSED, ("machine.guests[0]",), _STACK | {5}, "GPUs ready, no container yet"),
+    Row("kpro5", "kpro5", PENDING, (), _STACK | {5, 6, 7}, "GPUs ready, the container is made"),
     Row(
         "kpro5",
         "kpro5-locked",
         REFUSED,
-        ("GPU 0000:42:00.0", "GPU 0000:61:00.0", "machine.guests[0]"),
-        _STACK | {2, 3, 5},
-        "both GPUs on vfio-pci and listed by a stopped virtual machine, no container yet",
+        ("GPU 0000:42:00.0", "GPU 0000:61:00.0"),
+        _STACK | {2, 3, 5, 6, 7},
+        "both GPUs on vfio-pci and listed by a stopped virtual machine, the container is made",
     ),
     Row("kpro6", "kpro6", PENDING, (), _STACK | {5}, "container runs, nothing of kpro in it"),
     Row("fleet", "fleet", PENDING, (), _STACK | {5}, "one recorded host stands for all six"),

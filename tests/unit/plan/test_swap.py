@@ -73,7 +73,7 @@ def test_a_stranger_leaves_all_as_it_is_until_the_reboot(live: Seen, decide, gro
     assert "driver.load" not in found
     (reboot,) = plan.of("reboot", "@local")
     assert "process 77 (python train.py)" in reboot.text
-    assert "kpro did not make" in reboot.text
+    assert "kpro may not stop" in reboot.text
 
 
 def test_a_container_that_somebody_else_made_is_never_stopped(live: Seen, decide) -> None:  # type: ignore[no-untyped-def]
