@@ -28,10 +28,11 @@ def references(look: Look) -> tuple[VmReference, ...]:
 
 def _as_recorded(look: Look, one: VmReference) -> VmReference:
     """Which of libvirt's domains run, its folder in /run tells; a tree that has none of it does not tell."""
-    run = "/run/libvirt/qemu"
+    run = "/run/libvirt/qemu/*.pid"
     if one.kind != "libvirt" or one.status != "stopped" or not look.recorded:
         return one
-    if _was_there(look, run) or look.is_absent(f"{run}/*.pid"):
+    running = look.snapshot.sections.get(("names", run))
+    if (running is not None and (running.data or b"").strip()) or look.is_absent(run):
         return one
     return replace(one, status="unknown")
 

@@ -54,6 +54,8 @@ _KINDS: Mapping[str, tuple[str, re.Pattern[str]]] = MappingProxyType(
             "make-?log|dkms-(?:build|install|make)|apt|dpkg",
             _lines(
                 "^Error! Bad return status",
+                r"^DKMS (?:\([^)\n]*\) )?make\.log for ",
+                r"^\S+:\d+(?::\d+)?: error: |internal compiler error",
                 r"^make(?:\[\d+\])?: \*\*\*",
                 "^run-parts: .*exited with",
                 "^dpkg: error",
