@@ -64,7 +64,7 @@ def parse(output: bytes) -> Snapshot:
         key = section.kind, section.path
         sections[key] = section
         if line.startswith(b"T "):
-            rows = texts.setdefault(key, [])
+            rows = texts[key] = []
     if not lines or lines[-1] != b"E %d" % count:
         raise SnapshotError(f"the snapshot is cut off after {count} sections")
     for (kind, path), found in texts.items():
@@ -155,7 +155,7 @@ class Snapshot:
         """Exit code and output (stdout and stderr as they came) of a command of the snapshot."""
         output = self.data("cmd", name)
         code = self.data("rc", name)
-        if output is None or code is None:
+        if output is None or code is None or not code.strip().isdigit():
             raise CouldNotLook(f"command {name} gave nothing")
         return int(code), output.decode(errors="replace")
 

@@ -112,6 +112,47 @@ def test_it_is_still_so_after_a_reboot(metal: Metal) -> None:
     assert json.loads(done.stdout)["changed"] == []
 
 
+BY_HAND = """\
+env=$(echo /opt/kpro/envs/standin-*) model=$(ls -d /srv/models/kpro--*)
+cat >/etc/systemd/system/by-hand.service <<END
+[Service]
+ExecStart=$env/bin/python -m kpro_standin --model $model --port 18499 --served-model-name hand
+[Install]
+WantedBy=multi-user.target
+END
+systemctl enable -q --now by-hand.service
+until python3 -c 'import urllib.request as u; u.urlopen("http://127.0.0.1:18499/health")' 2>/dev/null; do
+  systemctl -q is-active by-hand.service && sleep 1 || exit 1
+done
+"""
+
+
+def test_a_service_set_up_by_hand_is_written_down_and_then_in_sync(metal: Metal) -> None:
+    metal.inside(BY_HAND)
+    found = metal.folder / "found.py"
+    address = metal.vm.address
+    way = ("--port", str(address.port), "--key", str(address.key), "--known-hosts", str(address.known_hosts))
+    done = metal.provision("init", "root@127.0.0.1", *way, "--name", "found", "--output", str(found))
+    assert done.returncode == 0, done.stderr[-3000:]
+    text = found.read_text()
+    for part in (
+        "by-hand.service",
+        "kpro-tiny.service",
+        '"0000:01:00.0"',
+        'route="prebuilt"',
+        "decode_tok_s=",
+    ):
+        assert part in text, text
+    same = metal.provision("plan", str(found), "--json")
+    assert json.loads(same.stdout)["machines"][0]["refusals"] == []
+    assert same.returncode == 0, same.stderr[-3000:]
+    metal.inside("systemctl disable -q --now by-hand.service; rm /etc/systemd/system/by-hand.service")
+    gone = metal.provision("plan", str(found))
+    assert gone.returncode == 3
+    assert "by-hand.service" in gone.stderr
+    metal.inside("systemctl daemon-reload")
+
+
 OPEN = r"""
 import errno, os, pwd
 os.setgid(8100); os.setuid(8100)

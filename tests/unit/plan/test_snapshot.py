@@ -48,6 +48,16 @@ def test_a_command_gives_its_exit_code_and_all_its_words() -> None:
     assert seen.command("silent")[0] == 0
 
 
+def test_what_is_asked_twice_has_one_answer() -> None:
+    seen = look("cmd:a:echo one; exit 3", "cmd:a:echo one; exit 3")
+    assert seen.command("a") == (3, "one\n")
+
+
+def test_a_code_that_is_none_is_no_answer() -> None:
+    with pytest.raises(CouldNotLook):
+        snapshot.parse(b"T rc a\n|x\nT cmd a\n|y\nE 2\n").command("a")
+
+
 def test_digest_mode_and_tools(tmp_path: Path) -> None:
     file = tmp_path / "x"
     file.write_text("hello")
