@@ -20,7 +20,7 @@ from provision.host.release.target import BINDERS, EARLY_VFIO, Holder, Target, m
 _SHELL = ("/etc/default/", "/etc/dracut", "/usr/lib/dracut", "/run/dracut", "/usr/local/lib/dracut")
 _GRUB = "/etc/default/grub"
 _XEN = ("GRUB_CMDLINE_XEN", "GRUB_CMDLINE_XEN_DEFAULT")  # the hypervisor's own command line
-_BLACKLISTS = ("modprobe.blacklist", "module_blacklist", "rd.driver.blacklist")
+_BLACKLISTS = ("modprobe.blacklist", "module_blacklist", "rd.driver.blacklist", "rdblacklist")
 _EARLY = ("rd.driver.pre", "rd.driver.post")
 
 

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from provision.cli import main
 from tests.unit.inspect.test_texts import tree
 
 _XID = "NVRM: Xid (PCI:0000:61:00): 154, GPU recovery action changed from {} to {}\n"
@@ -76,6 +78,23 @@ def test_a_make_log_s_header_names_module_and_kernel(header: tuple[str, str], tm
     (finding,) = tree(tmp_path, **{"cmd__make-log": MAKE_LOG.format(*header)})["findings"]
     assert finding["subject"] == "nvidia/580.142 for 7.1.3-1-pve"
     assert "580.159.04" in json.dumps(finding)
+
+
+def test_bytes_that_are_no_utf_8_are_shown_and_end_nothing(tmp_path: Path) -> None:
+    for name, data in (
+        ("etc/modprobe.d/a.conf", b"options vfio-pci ids=10de:2230 # caf\xe9\n"),
+        (".kpro/cmd/lspci-Dnnk.out", A6000.encode()),
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(data)
+    for form in (["--json"], []):
+        ended = CliRunner().invoke(main, ["inspect", "--sysroot", str(tmp_path), *form])
+        assert (ended.exit_code, ended.exception) == (0, None)
+        assert "caf\\udce9" in ended.stdout
+    (machine,) = json.loads(
+        CliRunner().invoke(main, ["inspect", "--sysroot", str(tmp_path), "--json"]).stdout
+    )["machines"]
+    assert machine["gpus"][0]["holders"][0]["takes"] == ["0000:42:00.0"]
 
 
 def test_a_compiler_that_crashes_is_not_called_a_driver_that_fits(tmp_path: Path) -> None:
