@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -19,7 +20,7 @@ LOCKED = dict.fromkeys(FUNCTIONS, "vfio-pci")
 HOLDER = r"""
 import fcntl, os, time
 container = os.open('/dev/vfio/vfio', os.O_RDWR)
-group = os.path.basename(os.readlink('/sys/bus/pci/devices/0000:01:00.0/iommu_group'))
+group = os.path.basename(os.readlink('/sys/bus/pci/devices/BDF/iommu_group'))
 handle = os.open('/dev/vfio/' + group, os.O_RDWR)
 import struct
 fcntl.ioctl(handle, 0x3B68, struct.pack('i', container))
@@ -34,10 +35,10 @@ def before(metal: Metal) -> dict[str, str]:
     return metal.configuration()
 
 
-@pytest.fixture
-def holder(metal: Metal) -> Iterator[str]:
-    """Something that has the first GPU's group open, as a running virtual machine has. Gives its pid."""
-    metal.vm.ssh("cat >/root/holder.py", stdin=HOLDER.encode())
+@contextmanager
+def held(metal: Metal, bdf: str) -> Iterator[str]:
+    """Something has the group of a GPU open, as a running virtual machine has. Gives its pid."""
+    metal.vm.ssh("cat >/root/holder.py", stdin=HOLDER.replace("BDF", bdf).encode())
     pid = metal.sh(
         "setsid python3 /root/holder.py >/root/held 2>&1 </dev/null & echo $!; "
         "until grep -q held /root/held; do kill -0 $! || exit 1; sleep 0.2; done"
@@ -46,6 +47,12 @@ def holder(metal: Metal) -> Iterator[str]:
     metal.sh(
         f"kill {pid}; rm -f /root/holder.py /root/held; while kill -0 {pid} 2>/dev/null; do sleep 0.2; done"
     )
+
+
+@pytest.fixture
+def holder(metal: Metal) -> Iterator[str]:
+    with held(metal, FIRST) as pid:
+        yield pid
 
 
 def test_a_live_vfio_user_is_named_and_both_gpus_stay(
@@ -151,6 +158,22 @@ def test_a_service_set_up_by_hand_is_written_down_and_then_in_sync(metal: Metal)
     assert gone.returncode == 3
     assert "by-hand.service" in gone.stderr
     metal.inside("systemctl daemon-reload")
+
+
+def test_a_gpu_goes_to_a_virtual_machine_and_comes_back_when_that_ended(metal: Metal) -> None:
+    done = metal.provision("assign", str(metal.inventory), "02:00.0", "vm", "--yes")
+    assert done.returncode == 0, done.stderr[-5000:]
+    drivers = metal.drivers()
+    assert (drivers[FIRST], drivers[SECOND], drivers[FUNCTIONS[3]]) == ("nvidia", "vfio-pci", "vfio-pci")
+    with held(metal, SECOND) as pid:
+        done = metal.provision("assign", str(metal.inventory), "02:00.0", "lxc", "--yes")
+        assert (done.returncode, pid in done.stderr) == (3, True), done.stderr[-3000:]
+        assert metal.drivers() == drivers
+    done = metal.provision("assign", str(metal.inventory), "02:00.0", "lxc", "--yes")
+    assert done.returncode == 0, done.stderr[-5000:]
+    assert metal.drivers()[SECOND] == "nvidia"
+    assert metal.overrides() == {"(null)"}
+    assert metal.answer().strip()
 
 
 OPEN = r"""

@@ -8,7 +8,7 @@ import pytest
 
 from provision.host.changes import Change
 from tests.unit.run.kernel import Machine
-from tests.unit.run.test_undo import undo, write
+from tests.unit.run.test_undo import tree, undo, write
 
 
 @pytest.fixture
@@ -154,7 +154,9 @@ def test_a_guest_that_does_not_start_again_is_no_success(machine: Machine, tmp_p
 def test_a_container_of_kpros_that_goes_is_not_started_again(machine: Machine, tmp_path: Path) -> None:
     asleep = sleeper(machine, tmp_path)
     made = Change("container", "r1", id="c1", folder=asleep.folder)
-    code, said = undo(machine, (made, asleep))
+    # Of what is taken back after it nothing may make it forgotten.
+    put = tree(machine, tmp_path, {tmp_path / "one.ko": "1\n"})
+    code, said = undo(machine, (put, made, asleep))
     assert (code, "runs again" in said) == (0, False), said
     assert not [call for call in machine.calls if call.startswith("lxc-start")]
 

@@ -10,7 +10,7 @@ import json
 import pytest
 
 from provision.testhost.vm.host import VirtualHost
-from tests.vm.pair import DOUBLE, Pair
+from tests.full.pair import DOUBLE, Pair
 from tests.vm.place import FIRST, PORT, SECOND
 from tests.vm.rig import FUNCTIONS
 
