@@ -123,8 +123,8 @@ def _there_and_back(
             place.write_bytes(data)
             if owner is not None:
                 os.chown(place, *owner)
-            for name, value in (attributes or {}).items():
-                os.setxattr(place, name, value)
+            for attribute, value in (attributes or {}).items():
+                os.setxattr(place, attribute, value)
             place.chmod(mode)
         before = _state(local.root)
         named: Any = SimpleNamespace(name="box")
@@ -132,9 +132,9 @@ def _there_and_back(
         release.edit_files(named, Edits(tuple(_below(f"{folder}/m", edit) for edit in wanted)), say)
         changed = _state(local.root)
         for path in files:
-            place = f"{folder}/m{path}"
-            if place in changed:
-                assert changed[place][1:] == before[place][1:]  # mode, owner and attributes stay
+            name = f"{folder}/m{path}"
+            if name in changed:
+                assert changed[name][1:] == before[name][1:]  # mode, owner and attributes stay
         done = _undo(local)
         assert done.returncode == 0, done.stdout + done.stderr
         assert _state(local.root) == before
