@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -58,6 +59,10 @@ def _commands() -> ModuleType:
 @click.version_option(package_name="kpro")
 def main() -> None:
     """Takes a machine to a gated, running LLM service, one idempotent run at a time."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # Files of machines hold bytes that are no UTF-8; in JSON too such an escape is one.
+            stream.reconfigure(errors="backslashreplace")
 
 
 @main.command()

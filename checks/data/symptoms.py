@@ -45,6 +45,28 @@ SYMPTOMS = (
             "make the nodes before guests start: a unit ordered before pve-guests.service that runs nvidia-modprobe"
             " -c 0 and nvidia-modprobe -u -c 0", "node.device_nodes",
             "proxmox/pve-container, src/lxc-pve-prestart-hook"),
+    Symptom("container-node-is-file", r"/dev/\S+ is not a device\b",
+            "a plain file lies where a device node belongs, left by a bind mount or by touch: the container that is"
+            " given it does not start",
+            "ls -l it on the host; an empty plain file: rm it, then make the node (nvidia-modprobe, or load the"
+            " driver)",
+            "node.device_nodes", "proxmox/pve-container, PVE/LXC/Tools.pm; tteck/Proxmox#3758"),
+    Symptom("repository-signature", r"(?:InRelease|Release)'? is not signed|Sub-process \S*sqv returned an error"
+            r"|SHA1 is not considered secure|(?:NO_PUBKEY|EXPKEYSIG) [0-9A-F]{8,}|OpenPGP signature verification"
+            r" failed",
+            "apt cannot prove that the repository's index is its maker's: the key is missing, has ended, or signs with"
+            " SHA-1, which Debian 13 refuses",
+            "fetch the maker's current keyring package; never AllowInsecureRepositories or [trusted=yes]",
+            "provision plan", "devcontainers/features#1591"),
+    Symptom("modules-load-failed", r"Failed to find module '\S+'|systemd-modules-load\S* .*(?:failed|FAILURE)",
+            "a list of modules names one that does not exist (often a slip: vifio), so its unit ends as failed",
+            "take the line out of /etc/modules or /etc/modules-load.d", "provision inspect",
+            "systemd, src/modules-load/modules-load.c"),
+    Symptom("lxc-hook-privileged", r"This hook currently only works in unprivileged mode|"
+            r"nvidia\.runtime.{0,60}(?:privileged|incompatible)",
+            "LXC's nvidia hook runs in unprivileged containers only",
+            "make the container unprivileged, or pass the nodes in one by one", "node.device_nodes",
+            "lxc/lxc, hooks/nvidia; canonical/lxd#4574"),
     Symptom("fabric-manager-without-switch", r"NV_WARN_NOTHING_TO_DO",
             "fabric manager runs on a machine that has no NVSwitch: there is nothing for it to do, and its unit fails",
             "systemctl disable --now nvidia-fabricmanager; it belongs to machines with NVSwitches only",

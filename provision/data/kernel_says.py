@@ -26,6 +26,10 @@ class Says:
 
 _DRIVER = "NVIDIA/open-gpu-kernel-modules, kernel-open/nvidia/nv.c and nv-pci.c"
 _BDF = r"(?P<gpu>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?)"
+_ACTION = rf"Xid \(PCI:{_BDF}\): 154,(?:[^\n]{{0,200}} to 0x[0-9a-f]+ \(|(?![^\n]*\bto 0x)[^\n]{{0,200}}?)"
+_LAST = r"(?![\s\S]*Xid \(PCI:(?P=gpu)\): 154,)"
+"""Xid 154 says what is asked for from now on, ``changed from OLD to NEW``: only the last one of a GPU counts."""
+
 _COLD = "a cold reboot: power the machine off and on (a warm one often does not bring it back); some need the mains off"
 
 ROWS = (
@@ -53,6 +57,24 @@ ROWS = (
         "GPU 10de:{device} is older than Turing and has no GSP: the open module never serves it",
         "use the proprietary module of branch 580, the last one that has it",
         "jd-apprentice/jd-llm; NVIDIA driver README, open kernel modules",
+    ),
+    Says(
+        "open-only",
+        rf"The NVIDIA GPU {_BDF} \(PCI ID: 10de:(?P<device>[0-9a-f]{{4}})\) installed in this system requires use of"
+        r" the NVIDIA open kernel modules",
+        "problem",
+        "GPU 10de:{device} is served by the open module only, and the proprietary one was loaded",
+        "install the open module of the same version, 570 or newer",
+        _DRIVER,
+    ),
+    Says(
+        "legacy",
+        r"The NVIDIA (?P<model>[^\n]{1,80}?) (?:GPU )?installed in this system is supported through the NVIDIA"
+        r" (?P<branch>\d{3})\.xx Legacy drivers",
+        "problem",
+        "the driver that was loaded does not serve {model}: branch {branch} was the last that does",
+        "leave that GPU out of machine.gpus: no branch that is kept up serves it",
+        _DRIVER,
     ),
     Says(
         "not-supported",
@@ -91,10 +113,26 @@ ROWS = (
     ),
     Says(
         "node-reboot-required",
-        rf"Xid \(PCI:{_BDF}\): 154,[^\n]{{0,200}}Node Reboot Required",
+        rf"{_ACTION}(?:Node )?Reboot Required{_LAST}",
         "problem",
         "the driver itself asks for a reboot of the node (Xid 154, recovery action 0x2)",
         "a reboot; a missing uvm node is not the reason while this stands",
+        "NVIDIA Xid catalogue, 154",
+    ),
+    Says(
+        "gpu-reset-required",
+        rf"{_ACTION}(?:GPU )?Reset Required{_LAST}",
+        "problem",
+        "the driver asks for a reset of the GPU (Xid 154, recovery action 0x1), not for a reboot of the node",
+        "end what uses the GPU, then: nvidia-smi --gpu-reset -i ADDRESS",
+        "NVIDIA Xid catalogue, 154",
+    ),
+    Says(
+        "drain-required",
+        rf"{_ACTION}Drain[^)\n]*{_LAST}",
+        "problem",
+        "the driver asks that work be taken off the GPU (Xid 154)",
+        "end the work on it, then look again (provcheck gpus, gpu.recovery)",
         "NVIDIA Xid catalogue, 154",
     ),
     Says(
@@ -116,7 +154,7 @@ ROWS = (
     Says(
         "d3cold",
         rf"(?P<where>\S+ {_BDF}): (?:not ready \d+ms after (?:resume|FLR|bus reset); giving up"
-        r"|Unable to change power state from D3cold to D0)",
+        r"|Unable to change power state from \S+ to D0)",
         "problem",
         "the device lost its power and does not come back: it reads ff",
         _COLD,
@@ -145,6 +183,24 @@ ROWS = (
         "the firmware gave the GPU's memory window no address",
         "a reboot with 'Above 4G decoding' on in the firmware's settings",
         "NVIDIA/gpu-operator#492",
+    ),
+    Says(
+        "no-such-device",
+        r"could not insert '?nvidia[\w-]*'?: No such device",
+        "problem",
+        "modprobe found no GPU for NVIDIA's driver (ENODEV): vfio-pci or nouveau has them all, or none answers",
+        "release the GPUs first, then modprobe nvidia; read 'dmesg | grep NVRM'",
+        _DRIVER,
+    ),
+    Says(
+        "probe-refused",
+        r"(?:drivers_probe[^\n]{0,80}|[^\n]{0,80}drivers_probe[^\n]{0,40}): (?:write error: )?Invalid argument",
+        "problem",
+        "the kernel did not bind the function when it was asked to (EINVAL): the driver of its driver_override is not "
+        "loaded, or the GPU did not come back from the virtual machine",
+        "load the driver; else remove the function and scan again (echo 1 > .../remove, echo 1 > /sys/bus/pci/rescan) "
+        "while no companion is in use, or reboot",
+        "canonical/lxd#12128",
     ),
     Says(
         "key-rejected",

@@ -21,6 +21,9 @@ exec 3>&-
 g=$(stat -c %s -- "$t") || exit 1
 [ "$g" = "$n" ] || say "$g of $n bytes arrived"
 if [ -f "$p" ] && [ ! -L "$p" ]; then
+  # Attributes too, and access lists where the mode is kept; a file system without them has none to keep.
+  k=xattr; [ -n "$m" ] || k=mode,xattr
+  cp --attributes-only --preserve="$k" -- "$p" "$t" 2>/dev/null || :
   : "${{m:=$(stat -c %a -- "$p")}}" "${{o:=$(stat -c %u:%g -- "$p")}}"
 fi
 : "${{m:=$(printf '%o' $((0666 & ~$u)))}}"
@@ -47,8 +50,8 @@ def put_atomic_script(path: str, mode: str | None = None, owner: str | None = No
     The bytes go to a temporary file in the same folder (0600 while they come), which is flushed to disk,
     given its owner and mode, and renamed over the target. Fewer bytes than ``size`` mean that the sender
     died: the old file stays and the temporary one is removed. Without ``mode`` or ``owner`` an existing
-    file's are kept. A directory is refused. A symbolic link is **replaced, not followed**: what it points to
-    stays as it is.
+    file's are kept; its extended attributes are kept in any case. A directory is refused. A symbolic link is
+    **replaced, not followed**: what it points to stays as it is.
     """
     # The name is known before the file exists: a signal at any moment finds it to remove.
     return _PUT.format(

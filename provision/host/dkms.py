@@ -55,7 +55,12 @@ class DkmsModule:
     @property
     def differs(self) -> bool:
         """What lies in the kernel's folder is not what DKMS built, or a part of it is missing."""
-        return any(re.search(r"WARNING|Diff|missing", remark) for remark in self.remarks)
+        return any(re.search(r"Diff|[Mm]issing (?!source)", remark) for remark in self.remarks)
+
+    @property
+    def sourceless(self) -> bool:
+        """Its source in /usr/src is gone: no kernel that comes gets it."""
+        return self.state == "broken" or any("Missing source" in remark for remark in self.remarks)
 
     def __str__(self) -> str:
         return f"{self.name}/{self.version}"
@@ -233,7 +238,7 @@ _CAUSES: tuple[tuple[Cause, str, str], ...] = (
 def makelog_verdict(text: str) -> MakeLog:
     """Why a module did not compile, from its make.log."""
     place = re.search(r"/var/lib/dkms/([^/\s']+)/([^/\s']+)/build", text)
-    header = re.search(r"DKMS make\.log for ([^\s/]+?)-(\d\S*) for kernel (\S+)", text)
+    header = re.search(r"DKMS (?:\([^)\n]*\) )?make\.log for ([^\s/]+?)[-/](\d\S*) for kernel (\S+)", text)
     kernel = re.search(r"/(?:usr/src/(?:linux-headers-|kernels/)|lib/modules/)([0-9][^/\s':]*)", text)
     name, version = (place[1], place[2]) if place else (header[1], header[2]) if header else (None, None)
     on = header[3] if header else kernel[1] if kernel else None

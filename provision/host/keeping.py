@@ -49,7 +49,11 @@ STATE = "/var/lib/kpro"
 _KEEP_FILE = """
 keep() {{ # PATH NAME: "absent", or mode and owner of the file
   if [ ! -e "$1" ] && [ ! -L "$1" ]; then echo absent; return; fi
-  if [ ! -e "$2" ]; then cp -- "$1" "$2.partial" && sync "$2.partial" && mv -f "$2.partial" "$2" || exit 1; fi
+  if [ ! -e "$2" ]; then
+    cp -- "$1" "$2.partial" || exit 1
+    cp --attributes-only --preserve=mode,xattr -- "$1" "$2.partial" 2>/dev/null || :
+    sync "$2.partial" && mv -f "$2.partial" "$2" || exit 1
+  fi
   stat -L -c '%a %u:%g' -- "$1" || exit 1
 }}
 umask 077; mkdir -p {state}/originals && cd {state}/originals || exit 1

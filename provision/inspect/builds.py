@@ -28,7 +28,7 @@ def findings(texts: Texts) -> Iterator[Finding]:
                     f" for {log.kernel}" if log.kernel else ""
                 )
                 meaning = f"it does not compile ({log.cause})"
-                if log.known is not None:
+                if log.known is not None and log.known.answer == "fails":
                     meaning += f": {log.known.why}"
                 if (log.name or "").startswith("nvidia-current"):
                     meaning += "; it is the driver of Debian's own packages: refuse those on this kernel"

@@ -11,6 +11,8 @@ from provision.inspect.report import Finding
 
 WHERE = "/proc/cmdline"
 _KNOWN = ("vfio-pci.ids", "vfio_pci.ids", "pci-stub.ids", "pci_stub.ids")
+_MODULES = ("vfio-pci", "vfio_pci")
+_PARAMETERS = ("ids", "nointxmask", "disable_vga", "disable_idle_d3", "enable_sriov", "disable_denylist")
 _BLACKLISTS = ("modprobe.blacklist", "module_blacklist", "rd.driver.blacklist")
 _IOMMU = ("iommu", "intel_iommu", "amd_iommu")
 _FORM = "kernel, Documentation/admin-guide/kernel-parameters"
@@ -33,8 +35,8 @@ def facts(text: str) -> dict[str, object]:
 
 def findings(text: str) -> Iterator[Finding]:
     """Parameters that mean something here, and those that look as if they did."""
-    for word in text.split():
-        name, _, value = word.partition("=")
+    for parameter in cmdline.parameters(WHERE, text):
+        word, name, value = parameter.text, parameter.name, parameter.value
         if name in _BLACKLISTS and "nouveau" in value.split(","):
             yield _note("cmdline.nouveau", word, "nouveau is kept away from the GPUs, as it should be")
         if name == "pcie_acs_override":
@@ -66,6 +68,18 @@ def findings(text: str) -> Iterator[Finding]:
                 f"({near[0]} would)",
                 f"take {word} out",
                 _FORM,
+            )
+        before, _, own = name.partition(".")
+        if not near and before in _MODULES and own and own not in _PARAMETERS:
+            yield Finding(
+                "cmdline.typo",
+                "warning",
+                WHERE,
+                word,
+                f"{before} has no parameter {own}: the kernel passes it over, and it binds nothing "
+                f"({before}.ids would)",
+                f"take {word} out",
+                "kernel, drivers/vfio/pci/vfio_pci.c, module_param",
             )
 
 

@@ -133,6 +133,7 @@ def findings(found: Sequence[Container], numbers: Mapping[str, int] | None) -> I
         if container.conf is None:
             yield from _stale(container, numbers)
         yield from _modes(container)
+        yield from _without_uvm(container)
 
 
 def _stale(container: Container, numbers: Mapping[str, int] | None) -> Iterator[Finding]:
@@ -148,6 +149,24 @@ def _stale(container: Container, numbers: Mapping[str, int] | None) -> Iterator[
             "the kernel hands such numbers out anew at each boot: CUDA ends with 999 inside",
             f"allow {now}, or let provision apply look after the container",
             "kernel, Documentation/admin-guide/devices.txt",
+        )
+
+
+def _without_uvm(container: Container) -> Iterator[Finding]:
+    """A GPU's own node alone is enough for nvidia-smi, and not for CUDA."""
+    names = {device.path for device in container.devices}
+    gpus = sorted(path for path in names if re.fullmatch(r"/dev/nvidia\d+", path))
+    missing = [path for path in ("/dev/nvidiactl", "/dev/nvidia-uvm") if path not in names]
+    if gpus and missing:
+        yield Finding(
+            "container.nodes",
+            "warning",
+            f"container {container.id}, {container.path}",
+            f"{', '.join(gpus)} without {' and '.join(missing)}",
+            "CUDA does not start inside"
+            + (": cuInit ends with 999, though nvidia-smi works" if "/dev/nvidiactl" in names else ""),
+            "give it these nodes too, each with mode=0666",
+            "community-scripts/ProxmoxVE#5740, ollama#1895",
         )
 
 

@@ -149,17 +149,17 @@ def dkms_findings(lines: Sequence[dkms.DkmsModule], following: str | None) -> It
                 f"dkms install --force {line} -k {line.kernel}" if line.kernel else "",
                 "dkms(8)",
             )
-        if line.state == "broken":
+        if line.sourceless:
             yield Finding(
                 "dkms.broken",
                 "problem",
                 where,
-                "broken",
-                "its source is gone",
+                "broken" if line.state == "broken" else "; ".join(line.remarks),
+                "its source is gone: it is built for no kernel that comes, and a kernel's package may fail on it",
                 f"dkms remove {line} --all",
                 "dkms(8)",
             )
-        if line.state == "built" and line.is_nvidia:
+        if line.state == "built":
             yield Finding(
                 "dkms.built-only",
                 "problem" if line.kernel == following else "note",
@@ -206,12 +206,15 @@ def installed(look: Look) -> list[dict[str, Any]]:
 
 
 def secure_boot(look: Look, texts: Texts) -> str:
-    """``enabled``, ``disabled``, or ``enforced`` where only the kernel says so. Raises CouldNotLook."""
+    """``enabled``, ``disabled`` (by the firmware, or in shim: then the kernel takes any module), or ``enforced`` where
+    only the kernel says so. Raises CouldNotLook."""
     for output in texts.of("mokutil"):
+        if "validation is disabled in shim" in output.text:
+            return "disabled in shim"
         said = re.search(r"SecureBoot (enabled|disabled)", output.text)
         if said:
             return said[1]
-        if "EFI variables are not supported" in output.text:
+        if "EFI variables are not supported" in output.text or "doesn't support Secure Boot" in output.text:
             return "disabled"
     snapshot = look.snapshot
     if all(

@@ -63,7 +63,7 @@ def _gpu(seen: Seen, gpu: Function, rows: Rows, missing: Sequence[str]) -> GpuRe
         tuple(_companion(part) for part in parts),
         (
             *holding.of_gpu(seen.holders, gpu, parts),
-            *(guests.held(one) for one in references if guests.takes(one, gpu, parts)),
+            *(guests.held(one, gpu, parts) for one in references if guests.takes(one, gpu, parts)),
         ),
         holding.not_looked_at(seen.look),
         users,

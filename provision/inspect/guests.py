@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from checks.snapshot import CouldNotLook
@@ -21,7 +23,18 @@ def references(look: Look) -> tuple[VmReference, ...]:
     there = ("/etc/pve", "/etc/libvirt/qemu")
     if look.recorded and not any(_was_there(look, path) or look.is_absent(path) for path in there):
         raise CouldNotLook("the recorded tree has neither /etc/pve nor /etc/libvirt/qemu")
-    return vm_references(look.snapshot)
+    return tuple(_as_recorded(look, one) for one in vm_references(look.snapshot))
+
+
+def _as_recorded(look: Look, one: VmReference) -> VmReference:
+    """Which of libvirt's domains run, its folder in /run tells; a tree that has none of it does not tell."""
+    run = "/run/libvirt/qemu/*.pid"
+    if one.kind != "libvirt" or one.status != "stopped" or not look.recorded:
+        return one
+    running = look.snapshot.sections.get(("names", run))
+    if (running is not None and (running.data or b"").strip()) or look.is_absent(run):
+        return one
+    return replace(one, status="unknown")
 
 
 def _was_there(look: Look, path: str) -> bool:
@@ -75,6 +88,8 @@ def meaning(one: VmReference) -> str:
     if one.status == "running" or one.ha == "started":
         kept = "the HA manager keeps it started" if one.ha == "started" else "it is running"
         return f"in use: {kept}; hands off"
+    if re.search(r"[:,]\s*mdev=", one.text):
+        return "a start makes a mediated device (vGPU) on the GPU, which NVIDIA's driver for vGPU hosts must drive then"
     if one.onboot:
         return "a start takes the device from the host, and it starts with the host (onboot)"
     return "a start takes the device from the host, without any configuration of vfio"
@@ -102,14 +117,15 @@ def holds(one: VmReference, gpu: Function, parts: Sequence[Function]) -> bool:
     return one.local and any(one.covers(function.bdf) for function in mine)
 
 
-def held(one: VmReference) -> Held:
+def held(one: VmReference, gpu: Function, parts: Sequence[Function]) -> Held:
+    """``gpu`` and ``parts``: of which the functions that a start takes are named."""
     path, _, line = one.where.rpartition(":")
     return Held(
         path,
         int(line),
         one.text,
         f"VM {one.vmid}: {meaning(one)}",
-        None,
+        tuple(str(function.bdf) for function in (gpu, *parts) if one.covers(function.bdf)),
         tuple(map(_named, one.addresses)),
         next_step(one),
     )

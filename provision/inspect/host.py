@@ -10,6 +10,7 @@ from provision.host import boot
 from provision.inspect import (
     builds,
     command_line,
+    common,
     containers,
     driver,
     guests,
@@ -115,6 +116,7 @@ def findings(seen: Seen) -> Iterator[Finding]:
     yield from guests.findings(seen.references or (), rows)
     yield from containers.findings(seen.containers, seen.majors)
     yield from _switches(seen)
+    yield from common.findings(seen)
     yield from symptoms.findings(seen.texts)
     yield from _acs(seen)
 

@@ -14,7 +14,7 @@ _STAMP = re.compile(
     r"^(?:<\d+>)?(?:\[[ \d.]+\] |\S+ +\d+ [\d:]+ \S+ kernel: (?:\[[ \d.]+\] )?)?", re.MULTILINE
 )
 _GOES_ON = re.compile(r"\s*\n\s+NVRM:[ \t]*")
-_BEGINS = "GPU |Xid|API|The NVIDIA|No NVIDIA|Attempting|BAR|loading|nvidia|This can occur|None of"
+_BEGINS = r"GPU |Xid|API|The NVIDIA|No NVIDIA|Attempting|BAR|loading|nvidia(?!\.ko)|This can occur|None of"
 _NEXT = re.compile(rf"[ \t]*\nNVRM:(?![ \t]*(?:{_BEGINS}))[ \t]*")
 _TABLE = tuple((re.compile(row.pattern), row) for row in ROWS)
 
@@ -29,11 +29,19 @@ def findings(texts: Texts) -> tuple[Finding, ...]:
     """One finding for each row and device, however often the log says it."""
     found: dict[tuple[str, str], Finding] = {}
     for output in texts.of("dmesg"):
-        text = joined(output.text)
-        for pattern, row in _TABLE:
-            for match in pattern.finditer(text):
-                subject = _subject(match.groupdict())
-                found.setdefault((row.id, subject), _finding(row, subject, match))
+        for one in told(output.text):
+            found.setdefault((one.id, one.subject), one)
+    return tuple(found.values())
+
+
+def told(said: str) -> tuple[Finding, ...]:
+    """What a text says that is a kernel's log, or has lines of one."""
+    found: dict[tuple[str, str], Finding] = {}
+    text = joined(said)
+    for pattern, row in _TABLE:
+        for match in pattern.finditer(text):
+            subject = _subject(match.groupdict())
+            found.setdefault((row.id, subject), _finding(row, subject, match))
     return tuple(found.values())
 
 

@@ -34,6 +34,9 @@ _HEAD = re.compile(rf"\s*(?:IOMMU [Gg]roup:? (\S+?):?\s+)?({_ADDRESS})\s+(\S.*)"
 _GROUP = re.compile(r"\s*IOMMU [Gg]roup:? (\d+):?\s*")
 _USED = re.compile(r"Kernel driver in use:\s*(\S+)")
 _MODULES = re.compile(r"Kernel modules:\s*(\S.*)")
+_UNNAMED = re.compile(r"NVIDIA Corporation Device ([0-9a-f]{4})")
+"""What lspci prints of a function that its pci.ids does not have: the id stands in place of the name."""
+
 _DRIVER = re.compile(r"\(driver: ([^)\s]+)\)")
 
 
@@ -103,13 +106,17 @@ def _function(line: str) -> Listed | None:
         return None
     code = re.fullmatch(r"(.*?)\s*\[([0-9a-f]{4})\]", what)
     kind = code[1] if code else what
+    if not code and not kind[:1].isupper():
+        # Every class of pci.ids begins with a capital: this is what a program says of an address.
+        return None
     ids = re.search(r"\s*\[([0-9a-f]{4}):([0-9a-f]{4})\]$", name)
+    unnamed = _UNNAMED.fullmatch(name)
     return Listed(
         bdf,
         code[2] if code else CLASSES.get(kind),
         kind,
-        ids[1] if ids else None,
-        ids[2] if ids else None,
+        ids[1] if ids else "10de" if unnamed else None,
+        ids[2] if ids else unnamed[1] if unnamed else None,
         name[: ids.start()] if ids else name,
         _name(driver),
         group=head[1],

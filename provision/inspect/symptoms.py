@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from checks.data.symptoms import explain
 from checks.gpus.texts import topology
-from provision.inspect import pairs
+from provision.inspect import kernel_log, pairs
 from provision.inspect.report import Finding
 from provision.inspect.texts import Texts
 
@@ -45,7 +45,9 @@ def findings(texts: Texts) -> Iterator[Finding]:
                 row.fix,
                 row.source,
             )
-        if not told:
+        logged = kernel_log.told(output.text)
+        yield from logged
+        if not told and not logged:
             yield Finding(
                 "text.unread",
                 "note",

@@ -54,12 +54,19 @@ _KINDS: Mapping[str, tuple[str, re.Pattern[str]]] = MappingProxyType(
             "make-?log|dkms-(?:build|install|make)|apt|dpkg",
             _lines(
                 "^Error! Bad return status",
+                r"^DKMS (?:\([^)\n]*\) )?make\.log for ",
+                r"^\S+:\d+(?::\d+)?: error: |internal compiler error",
                 r"^make(?:\[\d+\])?: \*\*\*",
                 "^run-parts: .*exited with",
                 "^dpkg: error",
                 "^Consult /var/lib/dkms/",
             ),
         ),
+        "dpkg-audit": (
+            "dpkg-(?:audit|C)",
+            _lines(r"^The following packages (?:are only half |have been unpacked|are in a mess)"),
+        ),
+        "smi-query": ("nvidia-smi-q", _lines(r"^\s*GPU Recovery Action\s*:")),
         "driver-version": ("nvidia-version|proc-driver", _lines("^NVRM version: ")),
         "acs": ("lspci-v+", _lines(r"^\s*ACSCtl:")),
     }
@@ -122,7 +129,8 @@ def gather(snapshot: Snapshot) -> Texts:
 def kinds_of(output: Output) -> list[str]:
     """What an output is: its name decides; where that says nothing, its lines do."""
     if _OWN.fullmatch(output.name):
-        return []
+        # Whoever saved what apt printed may have called it so too.
+        return ["build"] if output.name.startswith("apt-") and _KINDS["build"][1].search(output.text) else []
     named = [kind for kind, (names, _) in _KINDS.items() if re.match(names, output.name)]
     formed = [kind for kind, (_, form) in _KINDS.items() if form.search(output.text)]
     found = [kind for kind in named if kind in formed or output.code is not None] or formed

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from checks.snapshot import CouldNotLook
 from provision.host import boot, dkms
 from provision.host.dkms import BuildFailure, DkmsModule
 from provision.host.driver_checks import seen
@@ -141,7 +142,10 @@ def _culprits(
 ) -> tuple[str, ...]:
     """The foreign modules whose build failed: by apt's own log, else by the logs that DKMS left, for a kernel for which
     the module is not installed."""
-    code, text = scene.snapshot.command("apt-term-log")
+    try:
+        code, text = scene.snapshot.command("apt-term-log")
+    except CouldNotLook:
+        code, text = 1, ""  # who is to blame then stays open; that packages are half-configured does not
     culprit = dkms.postinst_culprit(text) if code == 0 else None
     done = {(module.name, module.kernel) for module in modules if module.installed}
     found = [

@@ -18,8 +18,9 @@ from provision.host.release.shell import Char
 from provision.host.release.target import BINDERS, EARLY_VFIO, Holder, Target, module, nothing, takes
 
 _SHELL = ("/etc/default/", "/etc/dracut", "/usr/lib/dracut", "/run/dracut", "/usr/local/lib/dracut")
+_GRUB = "/etc/default/grub"
 _XEN = ("GRUB_CMDLINE_XEN", "GRUB_CMDLINE_XEN_DEFAULT")  # the hypervisor's own command line
-_BLACKLISTS = ("modprobe.blacklist", "module_blacklist", "rd.driver.blacklist")
+_BLACKLISTS = ("modprobe.blacklist", "module_blacklist", "rd.driver.blacklist", "rdblacklist")
 _EARLY = ("rd.driver.pre", "rd.driver.post")
 
 
@@ -50,37 +51,40 @@ def is_shell(path: str) -> bool:
 def parameters(path: str, text: str) -> Iterator[Parameter]:
     """All parameters, in order."""
     if not is_shell(path):
-        yield from _split(shell.plain(text), True)
+        yield from _split(shell.plain(text), True, '"')
         return
+    # What GRUB's files hold is read twice: by a shell, and from grub.cfg by GRUB, which knows both quotes.
+    quotes = "\"'" if path.startswith(_GRUB) else '"'
     for word in shell.words(text):
         if word.name not in _XEN:
-            yield from _split(word.chars, word.name is not None)
+            yield from _split(word.chars, word.name is not None, quotes)
 
 
-def _split(chars: Sequence[Char], known: bool) -> Iterator[Parameter]:
+def _split(chars: Sequence[Char], known: bool, quotes: str) -> Iterator[Parameter]:
     at = 0
     # A quote without its other one holds nothing together.
-    holds = sum(char.text == '"' for char in chars) % 2 == 0
+    hold = [one for one in quotes if sum(char.text == one for char in chars) % 2 == 0]
     while at < len(chars):
         while at < len(chars) and chars[at].text.isspace():
             at += 1
-        start, quoted = at, False
+        start, quoted = at, ""
         while at < len(chars) and (quoted or not chars[at].text.isspace()):
-            quoted ^= holds and chars[at].text == '"'
+            if chars[at].text in hold and quoted in ("", chars[at].text):
+                quoted = "" if quoted else chars[at].text
             at += 1
         if at > start:
             beside = [*chars[max(start - 1, 0) : start], *chars[at : at + 1]]
             blanks = tuple(char for char in beside if char.text in " \t")
-            yield _parameter(tuple(chars[start:at]), known, blanks)
+            yield _parameter(tuple(chars[start:at]), known, blanks, quotes)
 
 
-def _parameter(place: tuple[Char, ...], known: bool, blanks: tuple[Char, ...]) -> Parameter:
+def _parameter(place: tuple[Char, ...], known: bool, blanks: tuple[Char, ...], quotes: str) -> Parameter:
     text = shell.text_of(place)
     mark = text.find("=")
     if mark < 0:
-        return Parameter(text.strip('"'), place, (), known, blanks)
-    said = tuple(char for char in place[mark + 1 :] if char.text != '"')
-    return Parameter(text[:mark].strip('"'), place, said, known, blanks)
+        return Parameter(text.strip(quotes), place, (), known, blanks)
+    said = tuple(char for char in place[mark + 1 :] if char.text not in quotes)
+    return Parameter(text[:mark].strip(quotes), place, said, known, blanks)
 
 
 def find(path: str, text: str) -> tuple[Holder, ...]:
@@ -91,7 +95,8 @@ def find(path: str, text: str) -> tuple[Holder, ...]:
         instead = None if parameter.known else f"take {parameter.text} out of {path}:{number}"
         words = parameter.value.split(",")
         if gives_ids(parameter.name):
-            what, holds = f"gives {parameter.value} to vfio-pci", takes(parameter.value)
+            name = module(parameter.name.partition(".")[0]).replace("_", "-")
+            what, holds = f"gives {parameter.value} to {name}", takes(parameter.value)
         elif parameter.name in _BLACKLISTS and any(is_nvidia(one) for one in words):
             what, holds = "keeps nvidia from being loaded", nothing
         elif parameter.name in _EARLY and any(module(one) in EARLY_VFIO for one in words):

@@ -18,6 +18,7 @@ PENDING = "[PENDING]"
 
 _SECTION = re.compile(r"\[([^\]\s]+)\]\s*")
 _SETTING = re.compile(r"([A-Za-z][A-Za-z_-]*[0-9]*):\s*(.*?)\s*")
+_SPECIAL = "special:"
 _TRUE = ("1", "on", "yes", "true")
 
 
@@ -39,6 +40,8 @@ def settings(text: str) -> dict[tuple[str, str], Setting]:
         header = _SECTION.fullmatch(line)
         if header is not None:
             section = PENDING if header[1].upper() == "PENDING" else header[1]
+        elif section.startswith(_SPECIAL):
+            continue
         elif (match := _SETTING.fullmatch(line)) is not None and not line.startswith("#"):
             found[section, match[1]] = Setting(section, match[1], match[2], number)
     return found

@@ -19,7 +19,9 @@ from provision.host.vms.model import Section, VmReference
 PVE = "/etc/pve"
 MAPPING = f"{PVE}/mapping/pci.cfg"
 _CONF = re.compile(rf"{PVE}/(?:nodes/(?P<node>[^/]+)/)?qemu-server/(?P<vmid>\d+)\.conf")
-_HOSTPCI = re.compile(r"hostpci\d+")
+_HOSTPCI = re.compile(r"hostpci(?:\d|1[0-5])")
+"""Of other numbers qemu-server says that the setting is unknown, and passes them over."""
+
 _ARGS = re.compile(r"\bvfio-pci\S*?,(?:\S*,)?host=([0-9A-Fa-f:.]+)")
 
 

@@ -109,6 +109,15 @@ def test_without_apt_s_log_the_logs_of_dkms_name_the_culprit(host: Seen) -> None
     assert f"to blame is drbd/9.2.11 for kernel {NEXT} (drbd_main.c" in why(judged(pinned(), host))
 
 
+def test_half_configured_packages_are_refused_where_apt_s_log_was_not_looked_at(host: Seen) -> None:
+    host.cmd("dpkg-audit", f"{AUDIT} proxmox-kernel-{NEXT}-signed  Proxmox Kernel Image\n")
+    for kind in ("cmd", "rc"):
+        del host.sections[kind, "apt-term-log"]
+    said = why(judged(pinned(), host, installing=False, rebooting=True))
+    assert f"packages are half-configured: proxmox-kernel-{NEXT}-signed" in said
+    assert "the reboot is withheld" in said
+
+
 def test_a_half_configured_package_without_a_known_culprit_blames_nobody(host: Seen) -> None:
     host.cmd("dpkg-audit", f"{AUDIT} postfix  mail transport agent\n")
     said = why(judged(pinned("run"), host))

@@ -151,6 +151,16 @@ SAID = {
     "NVRM: this kernel module has the version 550.78.  Please",
     "off-the-bus": "NVRM: GPU 0000:06:00.0: GPU has fallen off the bus.",
     "node-reboot-required": f"NVRM: Xid (PCI:0000:06:00): 154, {_RECOVERY}",
+    "gpu-reset-required": "NVRM: Xid (PCI:0000:06:00): 154, GPU recovery action changed from 0x0 (None) to 0x1 "
+    "(GPU Reset Required)",
+    "drain-required": "NVRM: Xid (PCI:0000:06:00): 154, GPU recovery action changed from 0x0 (None) to 0x3 "
+    "(Drain P2P)",
+    "open-only": "NVRM: The NVIDIA GPU 0000:02:00.0 (PCI ID: 10de:2bb1)\n"
+    "NVRM: installed in this system requires use of the NVIDIA open kernel modules.",
+    "legacy": "NVRM: The NVIDIA GeForce GTX 680 GPU installed in this system is\n"
+    "NVRM: supported through the NVIDIA 470.xx Legacy drivers. Please",
+    "no-such-device": "modprobe: ERROR: could not insert 'nvidia': No such device",
+    "probe-refused": "sh: 1: echo: /sys/bus/pci/drivers_probe: Invalid argument",
     "removed-while-used": "NVRM: Attempting to remove device 0000:8a:00.0 with non-zero usage count!",
     "vfio-in-use": "vfio-pci 0000:5c:00.0: Relaying device request to user (#0)",
     "d3cold": "vfio-pci 0000:01:00.0: Unable to change power state from D3cold to D0, device inaccessible",

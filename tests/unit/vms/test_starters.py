@@ -56,6 +56,8 @@ def test_a_unit_that_binds_nothing_is_no_hindrance(tree: Tree, command: str) -> 
 
 def test_a_unit_that_nothing_starts_is_a_note(tree: Tree) -> None:
     tree.put(PATH, UNIT.format(COMMANDS[0]))
+    assert "systemctl disable vfio-gpu.service" in tree.refused  # no link of any unit was looked at
+    tree.link(WANTS.replace("vfio-gpu", "ssh"), "/usr/lib/systemd/system/ssh.service")
     assert tree.plan.refusals == ()
     assert f"{PATH}:6: " in tree.notes
     assert "vfio-gpu.service is not enabled" in tree.notes
