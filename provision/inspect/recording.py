@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from checks.snapshot import Snapshot
+from provision.adopt import process
 from provision.inspect.secrets import Secrets
 from provision.inspect.tree_files import Entry, entries
 from provision.run.errors import RunError
@@ -41,6 +42,10 @@ def write(target: Path, host: Snapshot, guests: Mapping[str, Snapshot]) -> Recor
     """The tree of a machine, and those of its guests in ``.kpro/guests/<name>``. Raises RunError when it cannot be
     written; then there is nothing of it."""
     secrets = Secrets()
+
+    def clean(path: str, data: bytes) -> bytes:
+        return secrets.cleaned(path, process.without_secrets(data) if path == process.NAME else data)
+
     parent = target.absolute().parent
     try:
         place = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=parent)).resolve()
@@ -52,7 +57,7 @@ def write(target: Path, host: Snapshot, guests: Mapping[str, Snapshot]) -> Recor
             (place, host),
             *((place / ".kpro" / "guests" / name, one) for name, one in guests.items()),
         ):
-            found, gone = entries(snapshot, secrets.cleaned)
+            found, gone = entries(snapshot, clean)
             lost += gone
             for entry in found:
                 files += _put(folder, entry, lost)

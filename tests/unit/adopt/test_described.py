@@ -8,13 +8,13 @@ from collections.abc import Sequence
 import pytest
 
 from checks.snapshot import Snapshot
-from provision.adopt import process
+from provision.adopt import models, process
 from provision.adopt.plan import adopted_plan
+from provision.adopt.plan import requests as adopted_requests
 from provision.data import profiles
 from provision.host import driver_seen
 from provision.init import describe, host
 from provision.init.describe import Description
-from provision.init.write import inventory_text
 from provision.spec import Service
 from tests.unit.plan.seen import Seen
 
@@ -93,13 +93,14 @@ def inside(
 ) -> Seen:
     seen = Seen().cmd(process.NAME, engine_block(words, unit=unit))
     seen.cmd("units", f"Id={unit}\nActiveState={state}\nUnitFileState=enabled\nFragmentPath=/etc/x\n")
+    seen.cmd("named-units", "Id=llm.service\nLoadState=not-found\nActiveState=inactive\n")
     seen.put("file", "/etc/os-release", "VERSION_CODENAME=bookworm\n")
     seen.put("file", "/proc/net/tcp", f"  sl\n   0: 00000000:{port:04X} 00000000:0000 0A 0 0 0 0 0 0\n")
     return seen.put("file", "/proc/net/tcp6", None)
 
 
 def model_look() -> Seen:
-    return Seen().cmd(f"model-{MODEL}", f"{MODEL}\n3 config.json\n")
+    return Seen().cmd(models.look_name(MODEL), f"{MODEL}\n3 config.json\n")
 
 
 def described(conf: str = CONF, seen: Seen | None = None, engines: str = "") -> Description:
@@ -168,12 +169,33 @@ def test_what_is_other_than_described_is_refused(seen: Seen, field: str) -> None
     assert [refusal.where.rsplit("services[0].", 1)[1] for refusal in plan.refusals] == [field]
 
 
+def test_a_unit_that_was_stopped_is_told_from_one_that_is_not_there() -> None:
+    found = described()
+    guest = found.machine.guests[0]
+    assert any(request.endswith(" -- llm.service") for request in adopted_requests(guest))
+    said = []
+    for named in ("LoadState=loaded", "LoadState=not-found"):
+        seen = inside().cmd("units", "Id=other.service\nActiveState=active\n")
+        seen.cmd("named-units", f"Id=llm.service\n{named}\nActiveState=inactive\nUnitFileState=enabled\n")
+        (refusal,) = adopted_plan(found.machine, guest, metal(), seen.snapshot).refusals
+        said.append(refusal.seen)
+    assert said == ["llm.service is inactive", "llm.service is not there"]
+
+
+def test_an_engine_that_is_no_longer_installed_is_refused() -> None:
+    found = described()
+    look = inside().cmd(process.NAME, engine_block(WORDS).replace("dist=", "nothing="))
+    look.sections = {**look.sections, **model_look().sections}
+    (refusal,) = adopted_plan(found.machine, found.machine.guests[0], metal(), look.snapshot).refusals
+    assert refusal.where.endswith(".engine")
+
+
 def test_other_model_files_and_another_engine_are_refused() -> None:
     found = described()
     look = inside()
     text = engine_block(WORDS).replace("vllm-0.20.1", "vllm-0.33.0")
     look.cmd(process.NAME, text)
-    look.cmd(f"model-{MODEL}", f"/x/models--Qwen--Qwen3/snapshots/{'f' * 40}\n3 config.json\n")
+    look.cmd(models.look_name(MODEL), f"/x/models--Qwen--Qwen3/snapshots/{'f' * 40}\n3 config.json\n")
     plan = adopted_plan(found.machine, found.machine.guests[0], metal(), look.snapshot)
     assert [refusal.where.rsplit("services[0].", 1)[1] for refusal in plan.refusals] == [
         "engine.version",
@@ -202,52 +224,6 @@ def test_a_node_that_no_gpu_has_is_said() -> None:
     (guest,) = found.machine.guests
     assert guest.gpus == ("0000:61:00.0",)
     assert any("/dev/nvidia5" in remark for remark in found.at[id(guest)])
-
-
-WEB = "hostname: web\nnet0: name=eth0,bridge=vmbr0\n"
-
-
-def test_a_container_without_gpu_and_engine_is_left_out_and_that_is_said() -> None:
-    found = described(WEB, inside(["/bin/sleep", "1"]))
-    assert found.machine.guests == ()
-    (said,) = found.general
-    assert "pct 106 (web) is left out" in said
-
-
-@pytest.mark.parametrize(
-    "block",
-    [
-        engine_block(WORDS).replace("dist=", "nothing="),
-        engine_block(WORDS, unit="a.scope"),
-        engine_block(["/bin/sh", "/srv/run-vllm.sh"]),
-        engine_block(["/opt/v/bin/vllm", "serve", "--port", "8001"]),
-    ],
-)
-def test_an_engine_without_gpu_that_cannot_be_described_is_written_with_the_reason(block: str) -> None:
-    found = described(WEB, inside().cmd(process.NAME, block))
-    (guest,) = found.machine.guests
-    (remark,) = found.at[id(guest)]
-    assert guest.services == ()
-    assert "serves" in remark or "names an engine" in remark
-    assert remark[:40] in inventory_text(found, "A machine.")
-
-
-def test_a_second_server_of_one_unit_is_said_and_its_workers_are_not() -> None:
-    worker = engine_block(["VLLM::EngineCore"]).replace("pid=77", "pid=78")
-    twin = engine_block(WORDS).replace("pid=77", "pid=79")
-    other = engine_block([*WORDS[:-3], "8002"]).replace("pid=77", "pid=80")
-    calm = described(seen=inside().cmd(process.NAME, engine_block(WORDS) + worker + twin))
-    assert calm.at[id(calm.machine.guests[0])] == []
-    both = described(seen=inside().cmd(process.NAME, engine_block(WORDS) + other))
-    assert any("process 80" in remark for remark in both.at[id(both.machine.guests[0])])
-
-
-def test_a_stopped_container_is_said_with_and_without_a_gpu() -> None:
-    for conf in (CONF, WEB):
-        host_seen = metal(conf)
-        found = describe.describe("kpro6", None, host_seen, {}, {})
-        said = [*found.general, *(found.at[id(guest)][0] for guest in found.machine.guests)]
-        assert ["not running: not looked into" in line for line in said] == [True]
 
 
 def test_a_service_that_cannot_be_described_is_said_and_not_left_out_in_silence() -> None:
