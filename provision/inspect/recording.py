@@ -64,13 +64,29 @@ def write(target: Path, host: Snapshot, guests: Mapping[str, Snapshot]) -> Recor
         removed = secrets.removed
         text = "".join(f"{number} {kind}\n" for kind, number in removed.items())
         (place / ".kpro" / "removed").write_text(text)
-        place.rename(target)
+        _move(place, target)
     except OSError as error:
         raise RunError(f"{target} cannot be written: {error.strerror or error}") from error
     finally:
         if place.exists():
             shutil.rmtree(place, ignore_errors=True)
     return Recorded(files, removed, lost)
+
+
+def _move(place: Path, target: Path) -> None:
+    """In one step; into an empty mount point, which nothing can take the place of, part by part. Raises OSError."""
+    if not target.is_mount():
+        place.rename(target)
+        return
+    try:
+        for part in sorted(place.iterdir()):
+            shutil.move(part, target / part.name)
+    except BaseException:
+        for part in target.iterdir():
+            shutil.rmtree(
+                part, ignore_errors=True
+            ) if part.is_dir() and not part.is_symlink() else part.unlink()
+        raise
 
 
 def _put(root: Path, entry: Entry, lost: list[str]) -> int:
