@@ -48,7 +48,9 @@ def _gpu(seen: Seen, gpu: Function, rows: Rows, missing: Sequence[str]) -> GpuRe
         *(["open device files"] if seen.openers is None else []),
         *(["virtual machines"] if seen.references is None else []),
         *guests.unsure(references, gpu, parts),
+        *(["reservations of devices"] if "reservations" in seen.look.unknown else []),
     ]
+    places = release.Places(seen.unread, holding.not_looked_at(seen.look))
     row = functions.architecture_of(gpu)
     wanted = {Bdf.parse(one.bdf) for one in seen.machine.gpus} if seen.machine else None
     minor = seen.minors.get(gpu.bdf)
@@ -65,7 +67,7 @@ def _gpu(seen: Seen, gpu: Function, rows: Rows, missing: Sequence[str]) -> GpuRe
             *holding.of_gpu(seen.holders, gpu, parts),
             *(guests.held(one, gpu, parts) for one in references if guests.takes(one, gpu, parts)),
         ),
-        holding.not_looked_at(seen.look),
+        (*places.unread, *places.kinds),
         users,
         tuple(unsure),
         _console(seen, gpu),
@@ -75,6 +77,7 @@ def _gpu(seen: Seen, gpu: Function, rows: Rows, missing: Sequence[str]) -> GpuRe
             gpu,
             users,
             [one for one in references if guests.takes(one, gpu, parts)],
+            places,
         ),
         _drivers(seen, gpu, row),
         str(minor) if minor is not None else UNKNOWN if gpu.driver in (None, "nvidia") else NONE,

@@ -100,8 +100,9 @@ def _gpu(gpu: GpuReport, before: GpuReport | None) -> Iterator[tuple[str, str]]:
     yield "release", _release(gpu)
     for reason in gpu.release.reasons:
         yield "release", f"{reason['seen']}; {reason['why']}"
-    if gpu.release.not_looked_at:
-        yield "release", f"not sure, not looked at: {', '.join(gpu.release.not_looked_at)}"
+    more = [one for one in gpu.release.not_looked_at if one not in gpu.holders_not_looked_at]
+    if more:
+        yield "release", f"not sure, not looked at: {', '.join(more)}"
     if before is not None and before.drivers == gpu.drivers:
         yield "fits", f"what fits GPU {before.bdf}"
     else:
@@ -109,8 +110,15 @@ def _gpu(gpu: GpuReport, before: GpuReport | None) -> Iterator[tuple[str, str]]:
 
 
 def _release(gpu: GpuReport) -> str:
+    if gpu.driver == "nvidia":
+        if gpu.release.not_looked_at:
+            return "on nvidia now; what holds it at the next boot was not looked at everywhere"
+        if gpu.holders:
+            return "on nvidia now; what is told above counts from the next boot on"
+        return "nothing to do: it is on nvidia and nothing holds it"
+    if gpu.release.how == "unknown" and gpu.holders_not_looked_at:
+        return "unknown: what could hold it was not looked at everywhere"
     return {
-        "nothing": "nothing to do: it is on nvidia and nothing holds it",
         "online": "can be done while the machine runs",
         "reboot": "takes a reboot:",
         "refused": "refused:",
