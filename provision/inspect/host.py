@@ -85,7 +85,8 @@ def _kernels(seen: Seen) -> list[str] | None:
 
 
 def _fabric(seen: Seen) -> str:
-    """Is fabric manager needed: with NVSwitches, and only then (NVLink 5 boards have none on the bus)."""
+    """Is fabric manager needed: with NVSwitches, and only then (NVLink 5 boards have none on the bus). That there is
+    none is known only of a bus that was seen whole, and of a board that does not usually have them."""
     if seen.switches:
         return f"needed: {len(seen.switches)} NVSwitch(es); in exactly the driver's version"
     names = seen.look.snapshot.sections.get(("names", "/proc/driver/nvidia-nvswitch/devices/*"))
@@ -95,6 +96,14 @@ def _fabric(seen: Seen) -> str:
         return UNKNOWN
     if any(gpu.device and gpu.device.startswith("29") for gpu in seen.gpus):
         return f"{UNKNOWN}: boards of B200 and B300 show no NVSwitch on the bus"
+    on_boards = [gpu for gpu in seen.gpus if gpu.sits_on_a_board]
+    if on_boards:
+        one = on_boards[0]
+        return (
+            f"{UNKNOWN}: no NVSwitch was seen, and the board of {one.name or one.ids} usually has NVSwitches"
+        )
+    if not seen.whole_bus:
+        return f"{UNKNOWN}: only a part of the bus was listed"
     return "not needed: no NVSwitch; its unit would fail (NV_WARN_NOTHING_TO_DO)"
 
 

@@ -50,6 +50,10 @@ class Seen:
     def switches(self) -> tuple[Function, ...]:
         return tuple(function for function in self.functions or () if function.is_switch)
 
+    @property
+    def whole_bus(self) -> bool:
+        return functions.whole_bus(self.look, self.functions)
+
 
 def seen(snapshot: Snapshot, machine: Machine | None, recorded: bool) -> Seen:
     """Reads it all; nothing is raised."""
