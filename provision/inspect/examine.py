@@ -12,7 +12,7 @@ from provision.data.gpu_arch import Architecture
 from provision.host import boot, fitting, view
 from provision.host.release.reasons import Look as Rows
 from provision.host.view import PciFunction
-from provision.inspect import functions, guests, holding, host, release, using
+from provision.inspect import functions, guests, holding, host, release, started, using
 from provision.inspect.functions import Function
 from provision.inspect.report import NONE, UNKNOWN, GpuReport, Report, told
 from provision.inspect.seen import Seen
@@ -32,7 +32,12 @@ def examine(snapshot: Snapshot, machine: Machine | None = None, *, recorded: boo
         None if seen.functions is None else gpus,
         facts,
         tuple(holding.held(holder, seen.functions) for holder in seen.holders),
-        (*host.findings(seen), *host.unserved(seen), *holding.findings(seen.holders)),
+        (
+            *host.findings(seen),
+            *host.unserved(seen),
+            *holding.findings(seen.holders),
+            *started.findings(seen),
+        ),
         seen.look.unknown,
     )
 
@@ -40,15 +45,16 @@ def examine(snapshot: Snapshot, machine: Machine | None = None, *, recorded: boo
 def _gpu(seen: Seen, gpu: Function, rows: Rows, missing: Sequence[str]) -> GpuReport:
     parts = functions.companions(gpu, seen.functions or ())
     references = seen.references or ()
+    nodes = using.nodes_of(gpu, parts, seen.minors)
     users = (
-        *using.of_gpu(seen.openers or (), gpu, parts, seen.minors),
+        *using.of_gpu(seen.openers or (), nodes),
         *guests.users(references, seen.look, gpu, parts),
     )
     unsure = [
         *(["open device files"] if seen.openers is None else []),
         *(["virtual machines"] if seen.references is None else []),
         *guests.unsure(references, gpu, parts),
-        *(["reservations of devices"] if "reservations" in seen.look.unknown else []),
+        *guests.reserved_perhaps(seen.look, gpu, parts),
     ]
     places = release.Places(seen.unread, holding.not_looked_at(seen.look))
     row = functions.architecture_of(gpu)
@@ -82,9 +88,7 @@ def _gpu(seen: Seen, gpu: Function, rows: Rows, missing: Sequence[str]) -> GpuRe
         _drivers(seen, gpu, row),
         str(minor) if minor is not None else UNKNOWN if gpu.driver in (None, "nvidia") else NONE,
         tuple(
-            f"{container.id} ({container.path})"
-            for container in seen.containers
-            if minor is not None and container.has(minor)
+            f"{container.id} ({container.path})" for container in seen.containers if container.has_any(nodes)
         ),
         None if wanted is None else gpu.bdf in wanted,
     )

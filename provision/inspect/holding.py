@@ -10,6 +10,7 @@ from checks.bdf import Bdf
 from checks.snapshot import CouldNotLook, Section, Snapshot
 from provision.host.release import cmdline, configuration
 from provision.host.release.target import Holder, nothing
+from provision.inspect import grub_commands
 from provision.inspect.functions import Function
 from provision.inspect.look import Look
 from provision.inspect.report import EDITED, Finding, Held
@@ -92,6 +93,7 @@ def holders(look: Look) -> Found:
         if held is None:
             unread.append(place.path)
         found += held or ()
+    unread += [f"{where}: {command}" for where, command in grub_commands.not_followed(look.snapshot)]
     if not any(holder.path == RUNNING for holder in found):
         try:
             running = look.snapshot.text(RUNNING)
