@@ -8,6 +8,7 @@ from typing import Any
 
 from checks.bdf import Bdf
 from checks.snapshot import CouldNotLook, Snapshot
+from provision.data.driver_packages import Flavour
 from provision.data.gpu_arch import Architecture
 from provision.host import boot, fitting, view
 from provision.host.release.reasons import Look as Rows
@@ -144,26 +145,56 @@ def _drivers(seen: Seen, gpu: Function, row: Architecture | None) -> tuple[Mappi
     kernel = seen.look.attempt("running kernel", lambda: boot.running_kernel(seen.look.snapshot)) or UNKNOWN
     guests_ = seen.machine.guests if seen.machine else ()
     engines = tuple(service.engine for guest in guests_ for service in guest.services)
-    return _fitting(gpu.device, kernel, _suite(seen), engines)
+    return _fitting(gpu.device, kernel, _suite(seen), engines, _chosen(seen))
+
+
+Chosen = tuple[tuple[str, Flavour, tuple[str, ...]], ...]
+"""Version, flavour, and whether it is loaded, pinned, or both."""
+
+
+def _chosen(seen: Seen) -> Chosen:
+    """The drivers that matter on this machine before all others."""
+    found: dict[tuple[str, Flavour], list[str]] = {}
+    if seen.loaded is not None and seen.loaded.version != NONE:
+        found.setdefault((seen.loaded.version, _flavour(seen.loaded.flavour)), []).append("loaded")
+    pin = seen.machine.driver if seen.machine else None
+    if pin is not None:
+        found.setdefault((pin.version, _flavour(pin.flavour)), []).append("pinned")
+    return tuple((version, flavour, tuple(states)) for (version, flavour), states in found.items())
+
+
+def _flavour(name: str) -> Flavour:
+    return "open" if name == "open" else "proprietary"
 
 
 @cache
 def _fitting(
-    device: str, kernel: str, suite: str, engines: tuple[Engine, ...]
+    device: str, kernel: str, suite: str, engines: tuple[Engine, ...], chosen: Chosen
 ) -> tuple[Mapping[str, Any], ...]:
-    """Once for all GPUs of a kind."""
+    """Once for all GPUs of a kind: what is loaded or pinned first, then what fits."""
     gpu = PciFunction(Bdf(0, 0, 0, 0), f"0x{device}", "0x030000", None, None, None)
+    mine = [
+        (found, states)
+        for version, flavour, states in chosen
+        if (found := fitting.fitting_driver(version, flavour, [gpu], kernel, suite, engines)) is not None
+    ]
+    known = {(found.version, found.flavour) for found, _ in mine}
+    rest = fitting.fitting_drivers([gpu], kernel, suite, engines)
     return tuple(
         {
             "branch": found.branch,
             "version": found.version,
             "flavour": found.flavour,
             "routes": list(found.routes),
+            "state": list(states),
             "fits": found.fits,
             "why_not": list(found.why_not),
             "notes": list(found.notes),
         }
-        for found in fitting.fitting_drivers([gpu], kernel, suite, engines)
+        for found, states in (
+            *mine,
+            *((one, ()) for one in rest if (one.version, one.flavour) not in known),
+        )
     )
 
 

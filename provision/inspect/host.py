@@ -21,7 +21,7 @@ from provision.inspect import (
     symptoms,
 )
 from provision.inspect.functions import architecture_of
-from provision.inspect.report import UNKNOWN, Finding
+from provision.inspect.report import NONE, UNKNOWN, Finding
 from provision.inspect.seen import Seen
 
 _FABRIC = "NVIDIA fabric manager user guide; NVIDIA/gpu-driver-container, ubuntu24.04/nvidia-driver"
@@ -118,7 +118,7 @@ def findings(seen: Seen) -> Iterator[Finding]:
     next_kernel = look.attempt("next kernel", lambda: following(seen))
     yield from driver.dkms_findings(seen.dkms or (), next_kernel)
     yield from builds.findings(seen.texts)
-    yield from driver.module_findings(dict(seen.modules or {}))
+    yield from driver.module_findings(dict(seen.modules or {}), _exchange(seen))
     if seen.nodes is not None:
         yield from nodes.findings(seen.nodes, dict(seen.majors) if seen.majors is not None else None)
     rows = look.attempt("resource mappings", lambda: guests.mappings(look)) or []
@@ -128,6 +128,24 @@ def findings(seen: Seen) -> Iterator[Finding]:
     yield from common.findings(seen)
     yield from symptoms.findings(seen.texts)
     yield from _acs(seen)
+
+
+def _exchange(seen: Seen) -> str | None:
+    """Why the loaded module has to give way to another one; None where nothing says so."""
+    loaded = seen.loaded
+    if loaded is None or loaded.version == NONE:
+        return None
+    name = f"{loaded.version} ({loaded.flavour})"
+    pin = seen.machine.driver if seen.machine else None
+    if pin is not None and (pin.version, pin.flavour) != (loaded.version, loaded.flavour):
+        return f"{name} is loaded and the inventory wants {pin.version} ({pin.flavour})"
+    look = seen.look
+    running = look.attempt("running kernel", lambda: boot.running_kernel(look.snapshot))
+    for module in look.attempt("installed driver modules", lambda: driver.installed(look)) or ():
+        other = module["modprobe_finds_it"] and module["version"] != loaded.version
+        if module["kernel"] == running and other:
+            return f"{name} is loaded and {module['version']} is installed for the running kernel"
+    return None
 
 
 def _switches(seen: Seen) -> Iterator[Finding]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -130,6 +131,9 @@ def _fits(gpu: GpuReport) -> Iterator[tuple[str, str]]:
     fitting: dict[tuple[str, str, str], list[str]] = {}
     not_fitting: dict[str, list[str]] = {}
     for row in gpu.drivers:
+        if row["state"]:
+            yield from _chosen(row)
+            continue
         if row["fits"]:
             key = (row["version"], ", ".join(row["routes"]), "; ".join(row["notes"]))
             fitting.setdefault(key, []).append(row["flavour"])
@@ -140,6 +144,15 @@ def _fits(gpu: GpuReport) -> Iterator[tuple[str, str]]:
         yield "fits", f"{version} {' or '.join(flavours)} (by {routes})" + (f"; {notes}" if notes else "")
     for why, versions in not_fitting.items():
         yield "fits not", f"{', '.join(versions)}: {why}"
+
+
+def _chosen(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What is loaded or pinned, whether it fits or not."""
+    name = f"{row['version']} {row['flavour']} ({', '.join(row['state'])})"
+    if row["fits"]:
+        yield "fits", f"{name} fits" + (f"; {'; '.join(row['notes'])}" if row["notes"] else "")
+    for why in row["why_not"]:
+        yield "fits not", f"{name}: {why}"
 
 
 def _held(held: Held) -> Iterator[tuple[str, str]]:

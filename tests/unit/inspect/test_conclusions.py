@@ -184,7 +184,7 @@ RADEON = f"03:00.0 {VGA}: Advanced Micro Devices, Inc. [AMD/ATI] Navi 31 [1002:7
     ],
 )  # fmt: skip
 def test_a_switch_that_was_not_looked_for_is_not_absent(listing: str, verdict: str, tmp_path: Path) -> None:
-    told = tree(tmp_path, **{"cmd__lspci": listing})
+    told = tree(tmp_path, cmd__lspci=listing)
     assert told["host"]["fabric_manager"].startswith(verdict)
 
 

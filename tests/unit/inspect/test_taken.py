@@ -39,7 +39,7 @@ def test_a_hook_script_that_binds_nothing_is_told_of_a_machine_with_a_gpu_only(t
     assert finding(told, "vm.hookscript")["kind"] == "note"
 
 
-RESERVED = {"run__qemu-server__pci-id-reservations": "0000:42:00.0 999 pid:4242\n"}
+RESERVED = {CONF: "name: x\n", "run__qemu-server__pci-id-reservations": "0000:42:00.0 999 pid:4242\n"}
 
 
 def test_a_reservation_is_left_behind_only_where_its_process_was_looked_for(tmp_path: Path) -> None:
