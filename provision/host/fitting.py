@@ -70,6 +70,25 @@ def fitting_drivers(
     return tuple(sorted(rows, key=lambda row: (not row.fits, _ended(row.branch, month))))
 
 
+def fitting_driver(
+    version: str,
+    flavour: Flavour,
+    gpu_functions: Sequence[PciFunction],
+    kernel: str,
+    suite: str,
+    wanted: Iterable[WantsCuda] = (),
+    month: str = drivers.CHECKED[:7],
+) -> Fitting | None:
+    """One driver, such as the one that is loaded; None where nothing is known of its branch."""
+    found = [gpu_arch.architecture(function.device) for function in gpu_functions if function.is_gpu]
+    served = list(dict.fromkeys(row for row in found if row.flavours))
+    name = version.partition(".")[0]
+    branch = next((row for row in drivers.BRANCHES if row.branch == name), None)
+    if branch is None or not served:
+        return None
+    return _row(branch, version, flavour, served, kernel, suite, tuple(wanted), month)
+
+
 def _ended(branch: str, month: str) -> bool:
     return any(row.branch == branch and not row.supported(month) for row in drivers.BRANCHES)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from provision.inspect.report import Finding
 
 _CONF = re.compile(r"/etc/pve/(?:nodes/([^/]+)/)?lxc/(\d+)\.conf")
 _PLAIN = re.compile(r"/var/lib/lxc/([^/]+)/config")
-_MOUNT = re.compile(r"(/dev/nvidia\S*)\s")
+_MOUNT = re.compile(r"(/dev/(?:nvidia|vfio/)\S*)\s")
 _ALLOW = re.compile(r"c\s+(\d+):\S+\s+\S+")
 _SOURCE = "proxmox/pve-container, PVE/LXC/Config.pm"
 
@@ -39,8 +39,9 @@ class Container:
     unprivileged: bool
     conf: grammar.Conf | None = None
 
-    def has(self, minor: int) -> bool:
-        return any(device.path == f"/dev/nvidia{minor}" for device in self.devices)
+    def has_any(self, nodes: Iterable[str]) -> bool:
+        """Is it given one of these device nodes?"""
+        return not {device.path for device in self.devices}.isdisjoint(nodes)
 
     @property
     def verdict(self) -> str:

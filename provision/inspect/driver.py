@@ -79,8 +79,9 @@ def module_facts(there: dict[str, Module]) -> dict[str, Any]:
     }
 
 
-def module_findings(there: dict[str, Module]) -> Iterator[Finding]:
-    """Can NVIDIA's module be exchanged while the machine runs?"""
+def module_findings(there: dict[str, Module], exchange: str | None = None) -> Iterator[Finding]:
+    """Can NVIDIA's module be exchanged while the machine runs? ``exchange``: why it has to be, None where it has not: a
+    machine that serves uses its module."""
     module = there.get("nvidia")
     if module is None:
         return
@@ -90,12 +91,14 @@ def module_findings(there: dict[str, Module]) -> Iterator[Finding]:
         held = f"; {', '.join(foreign)} holds it too and must be unloaded first" if foreign else ""
         yield Finding(
             "driver.in-use",
-            "problem",
+            "problem" if exchange else "note",
             "host",
             f"nvidia has a use count of {module.uses}: {len(module.holders)} modules "
             f"({', '.join(module.holders) or NONE}) and {others} other users",
-            "the module cannot be reloaded or exchanged while it is used" + held,
-            "stop what uses the GPUs (fuser -v /dev/nvidia*), or reboot",
+            (f"{exchange}, and " if exchange else "")
+            + "the module cannot be reloaded or exchanged while it is used"
+            + held,
+            "stop what uses the GPUs (fuser -v /dev/nvidia*), or reboot" if exchange else "",
             "rmmod(8); kernel, kernel/module/main.c",
         )
     elif foreign:

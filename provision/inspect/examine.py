@@ -8,11 +8,12 @@ from typing import Any
 
 from checks.bdf import Bdf
 from checks.snapshot import CouldNotLook, Snapshot
+from provision.data.driver_packages import Flavour
 from provision.data.gpu_arch import Architecture
 from provision.host import boot, fitting, view
 from provision.host.release.reasons import Look as Rows
 from provision.host.view import PciFunction
-from provision.inspect import functions, guests, holding, host, release, using
+from provision.inspect import functions, guests, holding, host, release, started, using
 from provision.inspect.functions import Function
 from provision.inspect.report import NONE, UNKNOWN, GpuReport, Report, told
 from provision.inspect.seen import Seen
@@ -32,7 +33,12 @@ def examine(snapshot: Snapshot, machine: Machine | None = None, *, recorded: boo
         None if seen.functions is None else gpus,
         facts,
         tuple(holding.held(holder, seen.functions) for holder in seen.holders),
-        (*host.findings(seen), *host.unserved(seen), *holding.findings(seen.holders)),
+        (
+            *host.findings(seen),
+            *host.unserved(seen),
+            *holding.findings(seen.holders),
+            *started.findings(seen),
+        ),
         seen.look.unknown,
     )
 
@@ -40,15 +46,18 @@ def examine(snapshot: Snapshot, machine: Machine | None = None, *, recorded: boo
 def _gpu(seen: Seen, gpu: Function, rows: Rows, missing: Sequence[str]) -> GpuReport:
     parts = functions.companions(gpu, seen.functions or ())
     references = seen.references or ()
+    nodes = using.nodes_of(gpu, parts, seen.minors)
     users = (
-        *using.of_gpu(seen.openers or (), gpu, parts, seen.minors),
+        *using.of_gpu(seen.openers or (), nodes),
         *guests.users(references, seen.look, gpu, parts),
     )
     unsure = [
         *(["open device files"] if seen.openers is None else []),
         *(["virtual machines"] if seen.references is None else []),
         *guests.unsure(references, gpu, parts),
+        *guests.reserved_perhaps(seen.look, gpu, parts),
     ]
+    places = release.Places(seen.unread, holding.not_looked_at(seen.look))
     row = functions.architecture_of(gpu)
     wanted = {Bdf.parse(one.bdf) for one in seen.machine.gpus} if seen.machine else None
     minor = seen.minors.get(gpu.bdf)
@@ -65,7 +74,7 @@ def _gpu(seen: Seen, gpu: Function, rows: Rows, missing: Sequence[str]) -> GpuRe
             *holding.of_gpu(seen.holders, gpu, parts),
             *(guests.held(one, gpu, parts) for one in references if guests.takes(one, gpu, parts)),
         ),
-        holding.not_looked_at(seen.look),
+        (*places.unread, *places.kinds),
         users,
         tuple(unsure),
         _console(seen, gpu),
@@ -75,13 +84,12 @@ def _gpu(seen: Seen, gpu: Function, rows: Rows, missing: Sequence[str]) -> GpuRe
             gpu,
             users,
             [one for one in references if guests.takes(one, gpu, parts)],
+            places,
         ),
         _drivers(seen, gpu, row),
         str(minor) if minor is not None else UNKNOWN if gpu.driver in (None, "nvidia") else NONE,
         tuple(
-            f"{container.id} ({container.path})"
-            for container in seen.containers
-            if minor is not None and container.has(minor)
+            f"{container.id} ({container.path})" for container in seen.containers if container.has_any(nodes)
         ),
         None if wanted is None else gpu.bdf in wanted,
     )
@@ -137,26 +145,56 @@ def _drivers(seen: Seen, gpu: Function, row: Architecture | None) -> tuple[Mappi
     kernel = seen.look.attempt("running kernel", lambda: boot.running_kernel(seen.look.snapshot)) or UNKNOWN
     guests_ = seen.machine.guests if seen.machine else ()
     engines = tuple(service.engine for guest in guests_ for service in guest.services)
-    return _fitting(gpu.device, kernel, _suite(seen), engines)
+    return _fitting(gpu.device, kernel, _suite(seen), engines, _chosen(seen))
+
+
+Chosen = tuple[tuple[str, Flavour, tuple[str, ...]], ...]
+"""Version, flavour, and whether it is loaded, pinned, or both."""
+
+
+def _chosen(seen: Seen) -> Chosen:
+    """The drivers that matter on this machine before all others."""
+    found: dict[tuple[str, Flavour], list[str]] = {}
+    if seen.loaded is not None and seen.loaded.version != NONE:
+        found.setdefault((seen.loaded.version, _flavour(seen.loaded.flavour)), []).append("loaded")
+    pin = seen.machine.driver if seen.machine else None
+    if pin is not None:
+        found.setdefault((pin.version, _flavour(pin.flavour)), []).append("pinned")
+    return tuple((version, flavour, tuple(states)) for (version, flavour), states in found.items())
+
+
+def _flavour(name: str) -> Flavour:
+    return "open" if name == "open" else "proprietary"
 
 
 @cache
 def _fitting(
-    device: str, kernel: str, suite: str, engines: tuple[Engine, ...]
+    device: str, kernel: str, suite: str, engines: tuple[Engine, ...], chosen: Chosen
 ) -> tuple[Mapping[str, Any], ...]:
-    """Once for all GPUs of a kind."""
+    """Once for all GPUs of a kind: what is loaded or pinned first, then what fits."""
     gpu = PciFunction(Bdf(0, 0, 0, 0), f"0x{device}", "0x030000", None, None, None)
+    mine = [
+        (found, states)
+        for version, flavour, states in chosen
+        if (found := fitting.fitting_driver(version, flavour, [gpu], kernel, suite, engines)) is not None
+    ]
+    known = {(found.version, found.flavour) for found, _ in mine}
+    rest = fitting.fitting_drivers([gpu], kernel, suite, engines)
     return tuple(
         {
             "branch": found.branch,
             "version": found.version,
             "flavour": found.flavour,
             "routes": list(found.routes),
+            "state": list(states),
             "fits": found.fits,
             "why_not": list(found.why_not),
             "notes": list(found.notes),
         }
-        for found in fitting.fitting_drivers([gpu], kernel, suite, engines)
+        for found, states in (
+            *mine,
+            *((one, ()) for one in rest if (one.version, one.flavour) not in known),
+        )
     )
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from checks.bdf import Bdf
-from checks.snapshot import CouldNotLook
+from checks.snapshot import CouldNotLook, Section
 from provision.data.chips import architecture_of_name
 from provision.data.gpu_arch import Architecture, architecture
 from provision.host import view
@@ -16,9 +17,14 @@ from provision.inspect.look import Look
 from provision.inspect.lspci import Listed
 from provision.inspect.texts import Texts
 
+_ABSENT = Section("pci", "/sys/bus/pci/devices", None)
 GPUS = ("0300", "0302")
 SWITCHES = ("22a3", "1af1")
 """Device ids of NVSwitches (H100 and H200; A100), class 0680."""
+
+BOARDS = ("2324", "2329", "2330", "2335", "20b0", "20b2", "20bd")
+"""Device ids of SXM GPUs: H800, H20, H100 80GB, H200; A100 40GB and 80GB, A800 40GB (pci.ids 2026-10); others are told
+by their name. Boards with eight of them have NVSwitches, those with four have none."""
 
 NONE = "none"
 """Positively no driver, no group: unlike None, which is not known."""
@@ -51,6 +57,13 @@ class Function:
             self.is_nvidia
             and self.pci_class == "0680"
             and (self.device in SWITCHES or "NVSwitch" in (self.name or ""))
+        )
+
+    @property
+    def sits_on_a_board(self) -> bool:
+        """Is it a GPU whose board usually has NVSwitches?"""
+        return self.is_gpu and (
+            self.device in BOARDS or re.search(r"\b(?:SXM|HGX)", self.name or "") is not None
         )
 
     @property
@@ -110,6 +123,14 @@ def functions(look: Look, texts: Texts) -> tuple[Function, ...]:
     found = {bdf: _of_listing(one) for bdf, one in listed.items()}
     found |= {bdf: _of_sysfs(function, listed) for bdf, function in seen.items()}
     return tuple(found[bdf] for bdf in sorted(found))
+
+
+def whole_bus(look: Look, found: tuple[Function, ...] | None) -> bool:
+    """Was every function looked at? sysfs has all of NVIDIA's; a listing that was cut to one maker or slot has no
+    others, and every machine has bridges of another maker."""
+    if look.snapshot.sections.get(("pci", "/sys/bus/pci/devices"), _ABSENT).data is not None:
+        return True
+    return any(one.seen is None and not one.is_nvidia for one in found or ())
 
 
 def _tells_drivers(name: str) -> bool:

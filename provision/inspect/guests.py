@@ -112,8 +112,8 @@ def next_step(one: VmReference) -> str:
 
 
 def holds(one: VmReference, gpu: Function, parts: Sequence[Function]) -> bool:
-    """Does a start of the machine take the GPU or a function of its slot?"""
-    mine = [gpu, *(part for part in parts if part.slot == gpu.slot)]
+    """Does a start of the machine take the GPU or what goes with it: its slot, and all of its group but bridges?"""
+    mine = [gpu, *(part for part in parts if not part.is_bridge)]
     return one.local and any(one.covers(function.bdf) for function in mine)
 
 
@@ -150,9 +150,31 @@ def users(
         state = "running" if one.status == "running" else "HA started" if one.ha == "started" else None
         if state:
             yield f"VM {one.vmid} ({one.name or one.kind}), {state}: {one.where}"
-    for kept in look.attempt("reservations", lambda: life.reservations(look.snapshot)) or ():
+    for kept in reservations(look) or ():
         if kept.live and any(kept.address.covers(function.bdf) for function in (gpu, *parts)):
             yield f"VM {kept.vmid} by its reservation ({life.RESERVATIONS}:{kept.line}): {kept.why}"
+
+
+def reservations(look: Look) -> tuple[life.Reservation, ...] | None:
+    """None: they could not be read."""
+    return look.attempt("reservations", lambda: life.reservations(look.snapshot))
+
+
+def is_gone(look: Look, one: life.Reservation) -> bool:
+    """Was it left behind for sure? Of a recorded tree only where the record says that the process was looked for."""
+    process = re.fullmatch(r"its process (\d+) is gone", one.why)
+    return not one.live and (process is None or look.is_absent(f"/proc/{process[1]}/cmdline"))
+
+
+def reserved_perhaps(look: Look, gpu: Function, parts: Sequence[Function]) -> Iterator[str]:
+    """Reservations of which it is not known whether they count."""
+    found = reservations(look)
+    if found is None:
+        yield "reservations of devices"
+    for kept in found or ():
+        mine = any(kept.address.covers(function.bdf) for function in (gpu, *parts))
+        if mine and not kept.live and not is_gone(look, kept):
+            yield f"the process of VM {kept.vmid}'s reservation ({life.RESERVATIONS}:{kept.line})"
 
 
 def unsure(found: Sequence[VmReference], gpu: Function, parts: Sequence[Function]) -> Iterator[str]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from checks.bdf import Bdf
-from checks.snapshot import CouldNotLook
+from checks.snapshot import CouldNotLook, Section, Snapshot
 from provision.host.release import cmdline, configuration
 from provision.host.release.target import Holder, nothing
+from provision.inspect import grub_commands
 from provision.inspect.functions import Function
 from provision.inspect.look import Look
 from provision.inspect.report import EDITED, Finding, Held
@@ -33,6 +35,17 @@ _PLACES = (
 )
 
 
+_CONFIGURED = re.compile(
+    r"/(?:etc|run|usr/lib|usr/local/lib)/(?:modprobe\.d|modules-load\.d|udev/rules\.d)(?:/.*)?"
+    r"|/etc/(?:modules|rc\.local|crontab|dracut\.conf|kernel/cmdline|default/grub)"
+    r"|/etc/(?:initramfs-tools|dracut\.conf\.d|driverctl\.d|default/grub\.d|systemd/system|cron\.d|init\.d"
+    r"|tmpfiles\.d|sysfs\.d)(?:/.*)?"
+    r"|/etc/sysfs\.conf|/proc/cmdline|/usr/(?:share/initramfs-tools|lib/dracut|local)/.*|/var/spool/cron/.*"
+    r"|/(?:root|opt|home|srv)/.*"
+)
+"""Files that can hold a GPU at a boot, and the scripts that such a file may call."""
+
+
 def not_looked_at(look: Look) -> tuple[str, ...]:
     """The kinds of places that a recorded tree says nothing about."""
     return tuple(
@@ -50,20 +63,44 @@ def _there(look: Look, path: str) -> bool:
     return False
 
 
-def holders(look: Look) -> tuple[Holder, ...]:
-    """Every place that holds functions or keeps NVIDIA's driver away, the running command line too."""
+@dataclass(frozen=True)
+class Found:
+    """Every place that holds functions or keeps NVIDIA's driver away, the running command line too; ``unread`` are the
+    files and folders that are there and could not be read."""
+
+    holders: tuple[Holder, ...]
+    unread: tuple[str, ...]
+
+
+def holders(look: Look) -> Found:
+    """Place by place: one that cannot be read takes none of the others away."""
     found: list[Holder] = []
-    places = look.attempt("holders", lambda: configuration.places(look.snapshot))
+    sections = look.snapshot.sections
+    errors = {
+        key: section.error
+        for key, section in sections.items()
+        if section.error is not None and key[0] in ("file", "dir", "names") and _CONFIGURED.fullmatch(key[1])
+    }
+    for (_, path), error in errors.items():
+        look.unknown.setdefault(f"holders in {path}", str(error))
+    unread = [path for _, path in errors]
+    readable = Snapshot({**sections, **{key: Section(*key, None) for key in errors}})
+    places = look.attempt("holders", lambda: configuration.places(readable))
+    if places is None:
+        unread.append("the configuration of the boot")
     for place in places or ():
         held = look.attempt(f"holders in {place.path}", lambda place=place: place.holders)  # type: ignore[misc]
+        if held is None:
+            unread.append(place.path)
         found += held or ()
-    if not any(holder.path == "/proc/cmdline" for holder in found):
+    unread += [f"{where}: {command}" for where, command in grub_commands.not_followed(look.snapshot)]
+    if not any(holder.path == RUNNING for holder in found):
         try:
-            running = look.snapshot.text("/proc/cmdline")
+            running = look.snapshot.text(RUNNING)
         except CouldNotLook:
             running = None
-        found += cmdline.find("/proc/cmdline", running) if running else ()
-    return tuple(found)
+        found += cmdline.find(RUNNING, running) if running else ()
+    return Found(tuple(found), tuple(dict.fromkeys(unread)))
 
 
 def held(holder: Holder, everything: Sequence[Function] | None) -> Held:

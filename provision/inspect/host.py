@@ -21,7 +21,7 @@ from provision.inspect import (
     symptoms,
 )
 from provision.inspect.functions import architecture_of
-from provision.inspect.report import UNKNOWN, Finding
+from provision.inspect.report import NONE, UNKNOWN, Finding
 from provision.inspect.seen import Seen
 
 _FABRIC = "NVIDIA fabric manager user guide; NVIDIA/gpu-driver-container, ubuntu24.04/nvidia-driver"
@@ -85,7 +85,8 @@ def _kernels(seen: Seen) -> list[str] | None:
 
 
 def _fabric(seen: Seen) -> str:
-    """Is fabric manager needed: with NVSwitches, and only then (NVLink 5 boards have none on the bus)."""
+    """Is fabric manager needed: with NVSwitches, and only then (NVLink 5 boards have none on the bus). That there is
+    none is known only of a bus that was seen whole, and of a board that does not usually have them."""
     if seen.switches:
         return f"needed: {len(seen.switches)} NVSwitch(es); in exactly the driver's version"
     names = seen.look.snapshot.sections.get(("names", "/proc/driver/nvidia-nvswitch/devices/*"))
@@ -95,6 +96,14 @@ def _fabric(seen: Seen) -> str:
         return UNKNOWN
     if any(gpu.device and gpu.device.startswith("29") for gpu in seen.gpus):
         return f"{UNKNOWN}: boards of B200 and B300 show no NVSwitch on the bus"
+    on_boards = [gpu for gpu in seen.gpus if gpu.sits_on_a_board]
+    if on_boards:
+        one = on_boards[0]
+        return (
+            f"{UNKNOWN}: no NVSwitch was seen, and the board of {one.name or one.ids} usually has NVSwitches"
+        )
+    if not seen.whole_bus:
+        return f"{UNKNOWN}: only a part of the bus was listed"
     return "not needed: no NVSwitch; its unit would fail (NV_WARN_NOTHING_TO_DO)"
 
 
@@ -109,7 +118,7 @@ def findings(seen: Seen) -> Iterator[Finding]:
     next_kernel = look.attempt("next kernel", lambda: following(seen))
     yield from driver.dkms_findings(seen.dkms or (), next_kernel)
     yield from builds.findings(seen.texts)
-    yield from driver.module_findings(dict(seen.modules or {}))
+    yield from driver.module_findings(dict(seen.modules or {}), _exchange(seen))
     if seen.nodes is not None:
         yield from nodes.findings(seen.nodes, dict(seen.majors) if seen.majors is not None else None)
     rows = look.attempt("resource mappings", lambda: guests.mappings(look)) or []
@@ -119,6 +128,24 @@ def findings(seen: Seen) -> Iterator[Finding]:
     yield from common.findings(seen)
     yield from symptoms.findings(seen.texts)
     yield from _acs(seen)
+
+
+def _exchange(seen: Seen) -> str | None:
+    """Why the loaded module has to give way to another one; None where nothing says so."""
+    loaded = seen.loaded
+    if loaded is None or loaded.version == NONE:
+        return None
+    name = f"{loaded.version} ({loaded.flavour})"
+    pin = seen.machine.driver if seen.machine else None
+    if pin is not None and (pin.version, pin.flavour) != (loaded.version, loaded.flavour):
+        return f"{name} is loaded and the inventory wants {pin.version} ({pin.flavour})"
+    look = seen.look
+    running = look.attempt("running kernel", lambda: boot.running_kernel(look.snapshot))
+    for module in look.attempt("installed driver modules", lambda: driver.installed(look)) or ():
+        other = module["modprobe_finds_it"] and module["version"] != loaded.version
+        if module["kernel"] == running and other:
+            return f"{name} is loaded and {module['version']} is installed for the running kernel"
+    return None
 
 
 def _switches(seen: Seen) -> Iterator[Finding]:

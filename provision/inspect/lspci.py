@@ -106,8 +106,8 @@ def _function(line: str) -> Listed | None:
         return None
     code = re.fullmatch(r"(.*?)\s*\[([0-9a-f]{4})\]", what)
     kind = code[1] if code else what
-    if not code and not kind[:1].isupper():
-        # Every class of pci.ids begins with a capital: this is what a program says of an address.
+    if not code and not kind[:1].isupper() and kind not in CLASSES:
+        # Every class of pci.ids but "3D controller" begins with a capital: a program says this of an address.
         return None
     ids = re.search(r"\s*\[([0-9a-f]{4}):([0-9a-f]{4})\]$", name)
     unnamed = _UNNAMED.fullmatch(name)

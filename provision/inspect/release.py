@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 from checks.snapshot import CouldNotLook
@@ -16,6 +17,17 @@ from provision.inspect.report import NONE, Way
 from provision.inspect.seen import Seen
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Places:
+    """What could hold the GPU and was not looked at: files that are there, and kinds that a tree says nothing of."""
+
+    unread: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+
+
+_EVERYWHERE = Places()
 
 
 def evidence(seen: Seen, pinned: tuple[str, str] | None) -> tuple[Rows, tuple[str, ...]]:
@@ -46,12 +58,22 @@ def evidence(seen: Seen, pinned: tuple[str, str] | None) -> tuple[Rows, tuple[st
 
 
 def way(
-    rows: Rows, missing: Sequence[str], gpu: Function, users: Sequence[str], taking: Sequence[VmReference]
+    rows: Rows,
+    missing: Sequence[str],
+    gpu: Function,
+    users: Sequence[str],
+    taking: Sequence[VmReference],
+    places: Places = _EVERYWHERE,
 ) -> Way:
     """The answer for one GPU; ``taking``: the virtual machines whose start would take it."""
     if gpu.driver == "nvidia":
-        return Way("nothing")
-    lacking = list(dict.fromkeys(missing))
+        machines = [one for one in missing if one.startswith("virtual machines")]
+        return Way(
+            "unknown" if places.unread else "nothing",
+            (),
+            tuple(dict.fromkeys((*machines, *places.unread, *places.kinds))),
+        )
+    lacking = list(dict.fromkeys((*missing, *places.unread, *places.kinds)))
     if gpu.seen is None:
         lacking.append("sysfs")
     pci = gpu.as_pci()

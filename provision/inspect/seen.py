@@ -31,6 +31,7 @@ class Seen:
     machine: Machine | None
     functions: tuple[Function, ...] | None
     holders: tuple[Holder, ...]
+    unread: tuple[str, ...]
     openers: tuple[Opener, ...] | None
     references: tuple[VmReference, ...] | None
     containers: tuple[Container, ...]
@@ -49,18 +50,24 @@ class Seen:
     def switches(self) -> tuple[Function, ...]:
         return tuple(function for function in self.functions or () if function.is_switch)
 
+    @property
+    def whole_bus(self) -> bool:
+        return functions.whole_bus(self.look, self.functions)
+
 
 def seen(snapshot: Snapshot, machine: Machine | None, recorded: bool) -> Seen:
     """Reads it all; nothing is raised."""
     look = Look(snapshot, recorded)
     said = texts.gather(snapshot)
     ask = look.attempt
+    held = holding.holders(look)
     return Seen(
         look,
         said,
         machine,
         ask("GPUs", lambda: functions.functions(look, said)),
-        holding.holders(look),
+        held.holders,
+        held.unread,
         ask("open device files", lambda: using.openers(look)),
         ask("virtual machines", lambda: guests.references(look)),
         ask("containers", lambda: containers.containers(snapshot)) or (),

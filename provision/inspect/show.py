@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -100,8 +101,9 @@ def _gpu(gpu: GpuReport, before: GpuReport | None) -> Iterator[tuple[str, str]]:
     yield "release", _release(gpu)
     for reason in gpu.release.reasons:
         yield "release", f"{reason['seen']}; {reason['why']}"
-    if gpu.release.not_looked_at:
-        yield "release", f"not sure, not looked at: {', '.join(gpu.release.not_looked_at)}"
+    more = [one for one in gpu.release.not_looked_at if one not in gpu.holders_not_looked_at]
+    if more:
+        yield "release", f"not sure, not looked at: {', '.join(more)}"
     if before is not None and before.drivers == gpu.drivers:
         yield "fits", f"what fits GPU {before.bdf}"
     else:
@@ -109,8 +111,15 @@ def _gpu(gpu: GpuReport, before: GpuReport | None) -> Iterator[tuple[str, str]]:
 
 
 def _release(gpu: GpuReport) -> str:
+    if gpu.driver == "nvidia":
+        if gpu.release.not_looked_at:
+            return "on nvidia now; what holds it at the next boot was not looked at everywhere"
+        if gpu.holders:
+            return "on nvidia now; what is told above counts from the next boot on"
+        return "nothing to do: it is on nvidia and nothing holds it"
+    if gpu.release.how == "unknown" and gpu.holders_not_looked_at:
+        return "unknown: what could hold it was not looked at everywhere"
     return {
-        "nothing": "nothing to do: it is on nvidia and nothing holds it",
         "online": "can be done while the machine runs",
         "reboot": "takes a reboot:",
         "refused": "refused:",
@@ -122,6 +131,9 @@ def _fits(gpu: GpuReport) -> Iterator[tuple[str, str]]:
     fitting: dict[tuple[str, str, str], list[str]] = {}
     not_fitting: dict[str, list[str]] = {}
     for row in gpu.drivers:
+        if row["state"]:
+            yield from _chosen(row)
+            continue
         if row["fits"]:
             key = (row["version"], ", ".join(row["routes"]), "; ".join(row["notes"]))
             fitting.setdefault(key, []).append(row["flavour"])
@@ -132,6 +144,15 @@ def _fits(gpu: GpuReport) -> Iterator[tuple[str, str]]:
         yield "fits", f"{version} {' or '.join(flavours)} (by {routes})" + (f"; {notes}" if notes else "")
     for why, versions in not_fitting.items():
         yield "fits not", f"{', '.join(versions)}: {why}"
+
+
+def _chosen(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What is loaded or pinned, whether it fits or not."""
+    name = f"{row['version']} {row['flavour']} ({', '.join(row['state'])})"
+    if row["fits"]:
+        yield "fits", f"{name} fits" + (f"; {'; '.join(row['notes'])}" if row["notes"] else "")
+    for why in row["why_not"]:
+        yield "fits not", f"{name}: {why}"
 
 
 def _held(held: Held) -> Iterator[tuple[str, str]]:

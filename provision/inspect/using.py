@@ -21,10 +21,8 @@ def openers(look: Look) -> tuple[Opener, ...]:
     return found
 
 
-def of_gpu(
-    all_openers: Sequence[Opener], gpu: Function, parts: Sequence[Function], minors: Mapping[Bdf, int]
-) -> tuple[str, ...]:
-    """Who has the GPU, its group or its node open, in words."""
+def nodes_of(gpu: Function, parts: Sequence[Function], minors: Mapping[Bdf, int]) -> frozenset[str]:
+    """The device nodes through which the GPU is used: its own, those of VFIO for its group and its functions."""
     groups = {one.group for one in (gpu, *parts) if one.group and one.group.isdecimal()}
     nodes = {f"/dev/vfio/{prefix}{group}" for group in groups for prefix in ("", "noiommu-")}
     nodes |= {
@@ -32,4 +30,9 @@ def of_gpu(
     }
     if gpu.bdf in minors:
         nodes.add(f"/dev/nvidia{minors[gpu.bdf]}")
+    return frozenset(nodes)
+
+
+def of_gpu(all_openers: Sequence[Opener], nodes: frozenset[str]) -> tuple[str, ...]:
+    """Who has one of the GPU's nodes open, in words."""
     return tuple(f"{opener} has {opener.target} open" for opener in all_openers if opener.target in nodes)

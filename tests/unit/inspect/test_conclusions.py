@@ -169,6 +169,25 @@ def test_a_parameter_that_does_nothing_is_a_warning_and_no_other(
     assert ("cmdline.typo" in identities(found)) is typo
 
 
+RADEON = f"03:00.0 {VGA}: Advanced Micro Devices, Inc. [AMD/ATI] Navi 31 [1002:744c]\n"
+
+
+@pytest.mark.parametrize(
+    ("listing", "verdict"),
+    [
+        (A6000, "unknown: only a part of the bus was listed"),
+        (A6000 + RADEON, "not needed: no NVSwitch"),
+        (A6000 + "00:01.0 PCI bridge [0604]: Advanced Micro Devices, Inc. [AMD] X [1022:1483]\n", "not needed"),
+        ("1b:00.0 3D controller: NVIDIA Corporation GH100 [H100 SXM5 80GB] (rev a1)\n" + RADEON, "unknown: no NVS"),
+        ("1b:00.0 3D controller [0302]: NVIDIA Corporation Device [10de:20b2]\n" + RADEON, "unknown: no NVS"),
+        ("1b:00.0 3D controller: NVIDIA Corporation GH100 [H100 PCIe] (rev a1)\n" + RADEON, "not needed"),
+    ],
+)  # fmt: skip
+def test_a_switch_that_was_not_looked_for_is_not_absent(listing: str, verdict: str, tmp_path: Path) -> None:
+    told = tree(tmp_path, cmd__lspci=listing)
+    assert told["host"]["fabric_manager"].startswith(verdict)
+
+
 DOMAIN = (
     "<domain><name>w</name><devices><hostdev mode='subsystem' type='pci' managed='yes'><source>"
     "<address domain='0' bus='0x42' slot='0' function='0'/></source></hostdev></devices></domain>"

@@ -106,7 +106,9 @@ def test_a_gpu_that_no_machine_names_is_released_online_or_said_to_be_unsure() -
     kept = Snapshot(
         {key: one for key, one in snapshot.sections.items() if not key[1].endswith("qemu-server/130.conf")}
     )
-    logged = changed(changed(kept, ("cmd", "dmesg"), b""), ("rc", "dmesg"), b"0\n")
+    part = changed(changed(kept, ("cmd", "dmesg"), b""), ("rc", "dmesg"), b"0\n")
+    assert {gpu.release.how for gpu in examined(part).gpus or ()} == {"unknown"}
+    logged = changed(part, ("file", "/.kpro/absent"), b"/etc\n/usr\n")
     assert {gpu.release.how for gpu in examined(logged).gpus or ()} == {"online"}
     unsure = examined(without(logged, ("cmd", "dmesg"))).gpus or ()
     assert {gpu.release.how for gpu in unsure} == {"unknown"}
