@@ -128,8 +128,18 @@ def moves_nodes(
     return () if stays and all(Bdf.parse(bdf) in minors for bdf in guest.gpus) else found
 
 
-_NEXT_BOOT = frozenset({"release.files", "release.regenerate", "nodes.unit"})
-_OTHERS = frozenset({"release.online", "driver.load", "nodes.make"})
+_NEXT_BOOT = frozenset(
+    {
+        "release.files",
+        "release.regenerate",
+        "nodes.unit",
+        "kernel.hold",
+        "kernel.release",
+        "driver.repository",
+        "driver.hold",
+    }
+)
+_OTHERS = frozenset({"release.online", "driver.install", "driver.load", "nodes.make"})
 
 
 def restrict(plan: Plan, phases: Sequence[str], hosts: Sequence[str]) -> Plan:

@@ -47,7 +47,12 @@ def requests(process: Process, model: str) -> list[str]:
 
 def folder_requests(folder: str) -> list[str]:
     """What tells which files lie in a folder."""
-    return [f"cmd:model-{folder}:{_look(folder)}"]
+    return [f"cmd:{look_name(folder)}:{_look(folder)}"]
+
+
+def look_name(folder: str) -> str:
+    """A request's name ends at its first colon; the folder is a word of a process that anybody may have started."""
+    return "model-" + folder.replace("%", "%25").replace(":", "%3A")
 
 
 def _look(folder: str) -> str:
@@ -73,7 +78,7 @@ def _is_repository(model: str) -> bool:
 def identity(process: Process, model: str, snapshot: Snapshot) -> Identity:
     """Raises CouldNotLook when the files are not there, or the commit of a repository is not recorded."""
     folder = _folder(process, model)
-    if _is_repository(model) and not snapshot.command(f"model-{folder}")[1].startswith("/"):
+    if _is_repository(model) and not snapshot.command(look_name(folder))[1].startswith("/"):
         place = _cached(process, model)
         commit = (snapshot.text(f"{place}/refs/main") or "").strip()
         if not re.fullmatch(r"[0-9a-f]{40}", commit):
@@ -84,7 +89,7 @@ def identity(process: Process, model: str, snapshot: Snapshot) -> Identity:
 
 def identity_of_folder(folder: str, snapshot: Snapshot) -> Identity:
     """Raises CouldNotLook when nothing is there."""
-    code, output = snapshot.command(f"model-{folder}")
+    code, output = snapshot.command(look_name(folder))
     lines = output.splitlines()
     if code != 0 or not lines or not lines[0].startswith("/"):
         raise CouldNotLook(f"{folder}: {output.strip()[:200] or 'no such folder'}")

@@ -25,7 +25,7 @@ def requests(guest: Guest) -> list[str]:
         folder = service.found.model if service.found else None
         if folder is not None:
             wanted += models.folder_requests(folder)
-    return wanted
+    return [*wanted, *process.unit_requests(s.found.unit for s in guest.services if s.found)]
 
 
 def adopted_plan(machine: Machine, guest: Guest, host: Snapshot, inside: Snapshot | None) -> Plan:
@@ -55,9 +55,8 @@ def adopted_plan(machine: Machine, guest: Guest, host: Snapshot, inside: Snapsho
 
 def _services(guest: Guest, inside: Snapshot, where: str) -> Iterator[Refusal]:
     there = process.processes(inside)
-    units = process.units(inside)
     for index, service in enumerate(guest.services):
-        for field, seen in _differences(service, there, units, inside):
+        for field, seen in differences(service, there, inside):
             yield Refusal(
                 f"{where}.services[{index}]{field}",
                 seen,
@@ -66,13 +65,12 @@ def _services(guest: Guest, inside: Snapshot, where: str) -> Iterator[Refusal]:
             )
 
 
-def _differences(
-    service: Service, there: Sequence[Process], units: dict[str, process.Unit], inside: Snapshot
-) -> Iterator[tuple[str, str]]:
+def differences(service: Service, there: Sequence[Process], inside: Snapshot) -> Iterator[tuple[str, str]]:
+    """Fields of a service and what was seen instead. Raises CouldNotLook."""
     found = service.found
     if found is None:
         return
-    unit = units.get(found.unit)
+    unit = process.unit(inside, found.unit)
     if unit is None or unit.state != "active":
         yield ".found.unit", f"{found.unit} is {unit.state if unit else 'not there'}"
         return
@@ -83,7 +81,9 @@ def _differences(
     if running.words != found.command:
         yield ".found.command", f"it runs as: {' '.join(running.words)}"
     install = running.install(words.distributions(service.engine.kind.removesuffix("-cpu")))
-    if install is not None and install[0] != service.engine.version:
+    if install is None:
+        yield ".engine", f"no installed {service.engine.kind} lies beside {running.words[0]}"
+    elif install[0] != service.engine.version:
         yield ".engine.version", f"{service.engine.kind} {install[0]} is installed in {install[2]}"
     if service.port not in view.listeners(inside):
         yield ".port", f"nothing listens on port {service.port}"

@@ -61,6 +61,8 @@ def _asked(
 ) -> Asked:
     user, at, address = host.rpartition("@")
     local = host == "@local"
+    if (at and not user and not local) or host.startswith("-"):
+        raise ValueError(f"{host!r} is no host: give [user@]host as ssh takes it, or @local for this machine")
     if local and (port or key or known_hosts):
         raise ValueError("@local is this machine: --port, --key and --known-hosts do not go with it")
     try:
@@ -74,4 +76,8 @@ def _asked(
     chosen = name or describe.name_of(socket.gethostname() if local else address)
     if chosen != describe.name_of(chosen):
         raise ValueError(f"--name {chosen!r}: lower-case letters, digits and dashes")
+    if output is not None and output.suffix != ".py":
+        raise ValueError(f"--output {output}: an inventory is a Python file, so its name ends in .py")
+    if output is not None and not output.absolute().parent.is_dir():
+        raise ValueError(f"--output {output}: the folder {output.parent} is not there: make it first")
     return Asked(ssh, chosen, output or Path("inventories") / f"{chosen}.py", baseline)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,9 +14,9 @@ from provision.adopt import models, process, words
 from provision.adopt.plan import main_process
 from provision.adopt.process import Process
 from provision.adopt.words import Started
-from provision.data import profiles
 from provision.host import view
 from provision.init import host as hosts
+from provision.init import profile, strays
 from provision.init.host import Container
 from provision.spec import Baseline, Engine, Found, Gpu, Guest, Machine, Model, Mount, Service, Ssh
 
@@ -69,7 +69,7 @@ def describe(
         guest = _guest(container, snapshot, guests.get(container.id), baselines, remarks, general)
         if guest is not None:
             made.append(guest)
-    _own_services(snapshot, general)
+    general += strays.of_machine(snapshot, {container.id for container in hosts.containers(snapshot)})
     machine = Machine(
         name=name,
         ssh=ssh,
@@ -90,16 +90,20 @@ def _guest(
     remarks: dict[int, list[str]],
     general: list[str],
 ) -> Guest | None:
-    """None for a container that has neither a GPU nor an engine: it is no business of an inventory of services."""
+    """None for a container in which neither a GPU nor an engine was seen; that it is left out is said."""
     gpus, strange = hosts.gpus_of(container, snapshot)
     said: list[str] = []
     services: list[Service] = []
+    where = f"{container.backend} {container.id} ({container.name})"
+    unseen = f"{container.state}, not running: not looked into, so what serves in it is unknown"
     if inside is not None:
         services = _services(container, *inside, baselines, remarks, said)
-    if not services and not container.minors:
+    if not services and not said and not container.minors:
+        why = "no GPU is passed in and no engine runs in it" if inside else unseen
+        general.append(f"{where} is left out: {why}")
         return None
     if inside is None:
-        said.append(f"it is {container.state}: what serves in it could not be seen")
+        said.append(f"it is {unseen}")
     for minor in strange:
         said.append(f"it passes in /dev/nvidia{minor}, which no GPU of the machine has now")
     suite = _suite(inside[0], said) if inside else "bookworm"
@@ -147,10 +151,16 @@ def _services(
     units = process.units(first)
     found: list[Service] = []
     seen: set[str] = set()
+    commands: set[tuple[str, ...]] = set()
     for running in there:
         started = words.started(running.words)
         if started is None or running.unit in seen:
+            if started is not None and running.words not in commands:
+                said.append(
+                    f"process {running.pid} of {running.unit} serves {started.model} too: only one is described"
+                )
             continue
+        commands.add(running.words)
         if running.unit is None or running.unit not in units:
             said.append(f"process {running.pid} serves {started.model} and belongs to no service of systemd")
             continue
@@ -169,6 +179,7 @@ def _services(
             )
         remarks[id(service)] = notes
         found.append(service)
+    said += strays.without_server(there)
     return found
 
 
@@ -184,7 +195,7 @@ def _service(
     kind = words.kind_of_distribution(started.kind, next(d.rsplit("/", 1)[1] for d in running.dists))
     model, where = _model(running, started.model, second, notes)
     drafter = _model(running, started.drafter, second, notes)[0] if started.drafter else None
-    profile, flags = _profile(kind, version, started, notes)
+    chosen, flags = profile.profile_of(kind, version, started, notes)
     if started.with_key:
         notes.append("its API key stands in its command line, where every user of the guest can read it")
     service = Service(
@@ -192,7 +203,7 @@ def _service(
         engine=Engine(kind=kind, version=version, python=python),
         model=model,
         drafter=drafter,
-        profile=profile,
+        profile=chosen,
         flags=flags,
         environment=dict(sorted(running.values.items())),
         listen=_address(started.listen),
@@ -223,66 +234,6 @@ def _model(running: Process, named: str, second: Snapshot, notes: list[str]) -> 
     elif identity.repo.startswith("local/"):
         notes.append(f"{identity.folder} records its commit and not its repository: repo is only a name")
     return Model(repo=identity.repo, revision=identity.revision), identity.folder
-
-
-def _profile(kind: str, version: str, started: Started, notes: list[str]) -> tuple[str, tuple[str, ...]]:
-    """The profile whose flags are all among the words, the longest one; and the flags that are left."""
-    best: tuple[str, tuple[str, ...]] = "plain", started.flags
-    for name in profiles.names(kind):
-        profile = profiles.find(name, kind)
-        if profile is None or not profile.fits(version) or (profile.drafter and started.drafter is None):
-            continue
-        left = _without(started.flags, profile.words(version, started.drafter))
-        if left is not None and len(left) < len(best[1]):
-            best = name, left
-    if any(word.partition("=")[0] in ("--speculative-config", "-sc") for word in best[1]):
-        notes.append(f"no profile drafts as it does: {best[1]}; the words stand in found.command alone")
-        best = best[0], tuple(_without_option(best[1], ("--speculative-config", "-sc")))
-    return best
-
-
-def _without(flags: Sequence[str], wanted: Sequence[str]) -> tuple[str, ...] | None:
-    """The words without the wanted ones, each option with its value; None where one is not among them."""
-    left = list(flags)
-    groups: list[list[str]] = []
-    for word in wanted:
-        if word.startswith("-") or not groups:
-            groups.append([])
-        groups[-1].append(word)
-    for group in groups:
-        at = next((i for i in range(len(left)) if left[i : i + len(group)] == group), None)
-        if at is None:
-            return None
-        del left[at : at + len(group)]
-    return tuple(left)
-
-
-def _without_option(flags: Sequence[str], names: Sequence[str]) -> list[str]:
-    left: list[str] = []
-    skip = False
-    for word in flags:
-        if skip and not word.startswith("-"):
-            skip = False
-            continue
-        skip = word in names
-        if word.partition("=")[0] not in names:
-            left.append(word)
-    return left
-
-
-def _own_services(snapshot: Snapshot, general: list[str]) -> None:
-    """Engines that run on the machine itself, or in containers of another kind: told, not described."""
-    for running in process.processes(snapshot):
-        started = words.started(running.words)
-        if started is None or re.search(r"lxc(\.payload)?[./]", running.cgroup):
-            continue
-        place = (
-            "in a container of Docker or Podman" if re.search(r"docker|libpod", running.cgroup) else "itself"
-        )
-        general.append(
-            f"a service runs on the machine {place} ({running.unit or f'process {running.pid}'}: {started.model}); "
-            "an inventory describes services in LXC and Proxmox containers"
-        )
 
 
 def unit_of(container: Container, inside: Snapshot) -> list[tuple[str, Started]]:

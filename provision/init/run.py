@@ -13,7 +13,6 @@ from typing import Any
 
 from checks import pack
 from checks.snapshot import CouldNotLook, Snapshot
-from provision import inventory as inventories
 from provision.adopt import process
 from provision.host import view
 from provision.host.observe import observe
@@ -38,7 +37,7 @@ class Asked:
 
 
 def init(asked: Asked, say: Callable[[str], None]) -> Description:
-    """Raises RunError, CouldNotLook, InventoryRefused; FileExistsError when the file is there already."""
+    """Raises RunError, CouldNotLook; FileExistsError when the file is there already."""
     if asked.output.exists():
         raise FileExistsError(f"{asked.output} is there already: remove it, or name another with --output")
     bare = Machine(name=asked.name, ssh=asked.ssh, managed=False)
@@ -100,8 +99,7 @@ def _connected(machine: Machine, say: Callable[[str], None]) -> Iterator[runner.
     with tempfile.TemporaryDirectory(prefix="kpro-init-") as folder:
         path = Path(folder) / "inventory.py"
         path.write_text(inventory_text(Description(machine), "A look."))
-        loaded = inventories.load(str(path), ())
-        with runner.connected(loaded.path, phases=PHASES, reason=f"init {machine.name}", say=say) as run:
+        with runner.connected(path, phases=PHASES, reason=f"init {machine.name}", say=say) as run:
             yield run
 
 
@@ -114,18 +112,23 @@ def _docstring(machine: Machine) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    """In one step, and never over a file that came meanwhile."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    """In one step, and never over a file that came meanwhile. Raises RunError when it cannot be written."""
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).chmod(0o644)
-        path.hardlink_to(temporary)
-    finally:
-        Path(temporary).unlink()
+        path.parent.mkdir(exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            Path(temporary).chmod(0o644)
+            path.hardlink_to(temporary)
+        finally:
+            Path(temporary).unlink()
+    except FileExistsError as error:
+        raise FileExistsError(f"{path} came meanwhile, and is left as it is") from error
+    except OSError as error:
+        raise RunError(f"{path} cannot be written: {error.strerror or error}") from error
 
 
 __all__ = ["Asked", "CouldNotLook", "init"]

@@ -12,6 +12,7 @@ EPILOG = """
 Examples:
   provision inspect kpro5                  the GPUs of the machines of inventories/kpro5.py
   provision inspect kpro5 --json           the same for a program
+  provision inspect @local                 this machine; root@gpubox: one that ssh reaches
   provision inspect --sysroot /tmp/tree    a recorded tree, or any part of one
 
 \b
@@ -33,7 +34,8 @@ Exit codes: 0 looked, 1 a machine or tree could not be looked at, 2 usage or bad
 def inspect(inventory: str | None, limit: tuple[str, ...], sysroot: Path | None, as_json: bool) -> None:
     """Shows what holds each GPU, who uses it, how it can be released, and what fits it. Changes nothing.
 
-    INVENTORY is a file, or a bare word for inventories/<word>.py; with --sysroot it can be left out.
+    INVENTORY is a file, or a bare word for inventories/<word>.py; or @local, or user@host[:port] of ssh, for a machine
+    that no inventory describes. With --sysroot it can be left out.
     """
     if inventory is None and sysroot is None:
         raise click.UsageError("give an inventory, or --sysroot with a recorded tree")

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from provision import inventory as inventories
 from provision.host.observe import observe
 from provision.inspect.examine import examine
+from provision.inspect.record import LOCAL, connected
 from provision.inspect.recorded import tell
+from provision.inspect.report import Report
 from provision.inspect.requests import requests
 from provision.plan import PHASES
 from provision.run import runner
@@ -22,6 +24,17 @@ def inspect(inventory: str, limit: Sequence[str], as_json: bool) -> int:
 
 
 def _inspect(inventory: str, limit: Sequence[str], as_json: bool) -> Answer:
+    if inventory == LOCAL or "@" in inventory:
+        with connected(inventory, limit) as (run, bare, _):
+            reports = [examine(observe(run.session.host(bare.host_name), requests()))]
+    else:
+        reports = _described(inventory, limit)
+    if not as_json:
+        tell(reports, as_json)
+    return Answer(EXIT_DONE, {"machines": [report.as_dict() for report in reports]})
+
+
+def _described(inventory: str, limit: Sequence[str]) -> list[Report]:
     loaded = inventories.load(inventory, limit, files=False)
     machines = loaded.selected(limit).machines
     with runner.connected(
@@ -31,10 +44,7 @@ def _inspect(inventory: str, limit: Sequence[str], as_json: bool) -> Answer:
         reason=f"inspect {inventory}",
         say=say_on_stderr,
     ) as run:
-        reports = [
+        return [
             examine(observe(run.session.host(machine.host_name), requests(machine)), machine)
             for machine in machines
         ]
-    if not as_json:
-        tell(reports, as_json)
-    return Answer(EXIT_DONE, {"machines": [report.as_dict() for report in reports]})

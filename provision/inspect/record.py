@@ -33,7 +33,7 @@ def record(host: str, target: Path, limit: Sequence[str], as_json: bool) -> int:
 
 def _record(host: str, target: Path, limit: Sequence[str]) -> Answer:
     recording.free(target)
-    with _machine(host, limit) as (run, machine, known):
+    with connected(host, limit) as (run, machine, known):
         metal = run.session.host(machine.host_name)
         first = observe(metal, once([*planned(machine), *requests(machine), *RECORDED]))
         second = observe(metal, _states(first))
@@ -78,7 +78,7 @@ def _say(machine: Machine, target: Path, done: recording.Recorded) -> None:
 
 
 @contextmanager
-def _machine(host: str, limit: Sequence[str]) -> Iterator[tuple[runner.Run, Machine, bool]]:
+def connected(host: str, limit: Sequence[str]) -> Iterator[tuple[runner.Run, Machine, bool]]:
     """The machine that a word means: one of an inventory of that name, else what ssh or this machine is. The last
     value: does an inventory describe it?"""
     loaded = _inventory(host, limit)
@@ -147,7 +147,7 @@ def _inventory_text(machine: Machine) -> str:
 @contextmanager
 def _connected(path: Path, machine: Machine, host: str) -> Iterator[runner.Run]:
     with runner.connected(
-        path, limit=[machine.host_name], phases=PHASES, reason=f"record {host}", say=say_on_stderr
+        path, limit=[machine.host_name], phases=PHASES, reason=f"look at {host}", say=say_on_stderr
     ) as run:
         yield run
 

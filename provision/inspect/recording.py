@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from checks.snapshot import Snapshot
+from provision.adopt import process
 from provision.inspect.secrets import Secrets
 from provision.inspect.tree_files import Entry, entries
 from provision.run.errors import RunError
@@ -41,6 +42,10 @@ def write(target: Path, host: Snapshot, guests: Mapping[str, Snapshot]) -> Recor
     """The tree of a machine, and those of its guests in ``.kpro/guests/<name>``. Raises RunError when it cannot be
     written; then there is nothing of it."""
     secrets = Secrets()
+
+    def clean(path: str, data: bytes) -> bytes:
+        return secrets.cleaned(path, process.without_secrets(data) if path == process.NAME else data)
+
     parent = target.absolute().parent
     try:
         place = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=parent)).resolve()
@@ -52,20 +57,36 @@ def write(target: Path, host: Snapshot, guests: Mapping[str, Snapshot]) -> Recor
             (place, host),
             *((place / ".kpro" / "guests" / name, one) for name, one in guests.items()),
         ):
-            found, gone = entries(snapshot, secrets.cleaned)
+            found, gone = entries(snapshot, clean)
             lost += gone
             for entry in found:
                 files += _put(folder, entry, lost)
         removed = secrets.removed
         text = "".join(f"{number} {kind}\n" for kind, number in removed.items())
         (place / ".kpro" / "removed").write_text(text)
-        place.rename(target)
+        _move(place, target)
     except OSError as error:
         raise RunError(f"{target} cannot be written: {error.strerror or error}") from error
     finally:
         if place.exists():
             shutil.rmtree(place, ignore_errors=True)
     return Recorded(files, removed, lost)
+
+
+def _move(place: Path, target: Path) -> None:
+    """In one step; into an empty mount point, which nothing can take the place of, part by part. Raises OSError."""
+    if not target.is_mount():
+        place.rename(target)
+        return
+    try:
+        for part in sorted(place.iterdir()):
+            shutil.move(part, target / part.name)
+    except BaseException:
+        for part in target.iterdir():
+            shutil.rmtree(
+                part, ignore_errors=True
+            ) if part.is_dir() and not part.is_symlink() else part.unlink()
+        raise
 
 
 def _put(root: Path, entry: Entry, lost: list[str]) -> int:

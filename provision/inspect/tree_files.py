@@ -105,7 +105,8 @@ def _up(path: str) -> bytes:
 
 def _of_command(section: Section, clean: Clean) -> Iterator[Entry]:
     name = section.path
-    if section.data is None or "/" in name or name in (".", ".."):
+    # A name may hold a folder: it lies below .kpro/cmd, where the script of the snapshot looks for it.
+    if section.data is None or not is_safe(CMD + name):
         return
     if section.kind == "rc":
         yield Entry(f"{CMD}{name}.rc", "file", section.data)

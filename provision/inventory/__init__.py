@@ -174,6 +174,9 @@ def find(path_or_word: str) -> Path:
         path = Path(path_or_word)
         if path.is_file():
             return path
+        if "@" in path_or_word and "/" not in path_or_word:
+            why = f"{path_or_word} is a host, and an inventory is wanted here: provision init {path_or_word} writes one"
+            raise InventoryRefused([f"{why}; inspect and record take hosts as they are"])
         what = "is a folder, not a file" if path.is_dir() else "does not exist"
         raise InventoryRefused([f"the inventory {path_or_word} {what}" + _near(path.stem, path.parent)])
     folders = folders_of_inventories()

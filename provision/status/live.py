@@ -61,10 +61,11 @@ def _of(path: Path, machine: Machine, hosts: Sequence[str], inventory: str) -> S
         host = run.session.host(machine.host_name)
         beside = observe(host, list(looks.REQUESTS))
         try:
-            wanted = looks.drift_requests(looks.written(looks.changes(beside)))
-            digests = observe(host, wanted)
+            wrote = looks.written(looks.changes(beside))
+            digests = observe(host, looks.drift_requests(wrote))
         except CouldNotLook:
-            digests = None
-        status = status_of(machine, plan, run.session.observed(machine), beside, digests)
+            wrote, digests = {}, None
+        reasons = verdicts.reasons({change.run for change in wrote.values()})
+        status = status_of(machine, plan, run.session.observed(machine), beside, digests, reasons)
     held = status.locked_by
     return replace(status, locked_by=describe(held)) if held not in (None, "unknown") else status

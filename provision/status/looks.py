@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -100,25 +101,51 @@ def changes(snapshot: Snapshot) -> tuple[Change, ...]:
         raise CouldNotLook(f"{MANIFEST} is none of kpro's: {error}") from error
 
 
-def written(found: Sequence[Change]) -> dict[str, str]:
-    """The files that kpro wrote last, with the sha256 that they were given."""
-    return {change.path: change.written for change in found if change.kind == "file" and change.written}
+def written(found: Sequence[Change]) -> dict[str, Change]:
+    """The files that kpro wrote last, by path, with the sha256 that they were given."""
+    return {change.path: change for change in found if change.kind == "file" and change.written}
 
 
-def drift_requests(digests: Mapping[str, str]) -> list[str]:
-    return [f"sha:{path}" for path in digests]
+def drift_requests(files: Mapping[str, Change]) -> list[str]:
+    folders = dict.fromkeys(f"/var/lib/lxc/{name}" for path in files if (name := _container(path)))
+    return [*(f"sha:{path}" for path in files), *(f"stat:{folder}" for folder in folders)]
 
 
-def drift(snapshot: Snapshot, digests: Mapping[str, str]) -> list[dict[str, str]]:
-    """What is no longer as kpro wrote it: ``changed``, ``gone``, or ``unknown`` where it could not be read."""
-    found = []
-    for path, digest in digests.items():
+def _container(path: str) -> str | None:
+    """The container of plain LXC that a file belongs to."""
+    match = re.match(r"/var/lib/lxc/([^/]+)/", path)
+    return match[1] if match else None
+
+
+def drift(
+    snapshot: Snapshot, files: Mapping[str, Change], reasons: Mapping[str, str]
+) -> list[dict[str, str]]:
+    """What is no longer as kpro wrote it: ``changed``, ``gone``, or ``unknown`` where it could not be read; a container
+    that is gone altogether is one row. ``reasons``: what each run was for, as far as this controller knows."""
+    found: list[dict[str, str]] = []
+    gone: dict[str, list[str]] = {}
+    for path, change in files.items():
+        run = change.run + (f", {reasons[change.run]}" if change.run in reasons else "")
+        row = {"path": path, "run": change.run, "reason": reasons.get(change.run, "")}
         try:
             now = snapshot.digest(path)
         except CouldNotLook as error:
-            found.append({"path": path, "state": "unknown", "why": str(error)})
+            found.append({**row, "state": "unknown", "why": str(error)})
             continue
-        if now != digest:
+        name = _container(path)
+        if now is None and name and _is_gone(snapshot, name):
+            gone.setdefault(name, []).append(run)
+        elif now != change.written:
             state = "gone" if now is None else "changed"
-            found.append({"path": path, "state": state, "why": "not as kpro wrote it"})
+            found.append({**row, "state": state, "why": f"not as kpro wrote it (run {run})"})
+    for name, runs in gone.items():
+        why = f"the container is gone, {len(runs)} file(s) of kpro with it (run {runs[-1]})"
+        found.append({"path": f"/var/lib/lxc/{name}", "run": "", "reason": "", "state": "gone", "why": why})
     return found
+
+
+def _is_gone(snapshot: Snapshot, name: str) -> bool:
+    try:
+        return snapshot.data("stat", f"/var/lib/lxc/{name}") is None
+    except CouldNotLook:
+        return False

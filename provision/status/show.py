@@ -50,6 +50,9 @@ def _machine(out: Console, status: Status) -> None:
                 f"    {escape(service['unit'])}: [{colour}]{escape(service['active'])}[/], "
                 f"{escape(service['engine'])}, {escape(service['model'])}, port {service['port']}"
             )
+            if service["drift"]:
+                fields = ", ".join(one["field"] for one in service["drift"])
+                out.print(f"      [yellow]other than the inventory says:[/] {escape(fields)}")
     _rest(out, status)
 
 
@@ -74,6 +77,6 @@ def _rest(out: Console, status: Status) -> None:
         out.print(f"  locked by {escape(status.locked_by)}")
     if not isinstance(status.drift, str):
         for one in status.drift:
-            out.print(f"  [yellow]{escape(one['state'])}[/] since kpro wrote it: {escape(one['path'])}")
+            out.print(f"  [yellow]{escape(one['state'])}[/]: {escape(one['path'])}: {escape(one['why'])}")
     for what, why in status.unknown.items():
         out.print(f"  unknown: {escape(what)}: {escape(why)}")

@@ -12,7 +12,7 @@ from provision.host import reboot, view
 from provision.plan import Plan
 from provision.planner import Observed
 from provision.spec import Guest, Machine, Service
-from provision.status import looks
+from provision.status import adopted, looks
 
 UNKNOWN = "unknown"
 T = TypeVar("T")
@@ -75,9 +75,15 @@ def unreachable(machine: Machine, why: str) -> Status:
 
 
 def status_of(
-    machine: Machine, plan: Plan, observed: Observed, beside: Snapshot, digests: Snapshot | None
+    machine: Machine,
+    plan: Plan,
+    observed: Observed,
+    beside: Snapshot,
+    digests: Snapshot | None,
+    reasons: Mapping[str, str],
 ) -> Status:
-    """``beside``: the answer to ``looks.REQUESTS``; ``digests``: that to ``looks.drift_requests``."""
+    """``beside``: the answer to ``looks.REQUESTS``; ``digests``: that to ``looks.drift_requests``; ``reasons``: what
+    runs were for, by their id."""
     unknown: dict[str, str] = {}
 
     def ask(what: str, read: Callable[[], T], otherwise: S) -> T | S:
@@ -102,7 +108,7 @@ def status_of(
         kernel,
         tuple(_guest(machine, guest, observed, unknown) for guest in machine.guests),
         run.as_dict() if isinstance(run, looks.LastRun) else run,
-        UNKNOWN if wrote is None or digests is None else looks.drift(digests, wrote),
+        UNKNOWN if wrote is None or digests is None else looks.drift(digests, wrote, reasons),
         tuple(item.text for item in plan.items if item.kind == "reboot"),
         armed,
         ask("lock", lambda: looks.lock_holder(beside), UNKNOWN),
@@ -152,24 +158,29 @@ def _guest(machine: Machine, guest: Guest, observed: Observed, unknown: dict[str
 def _service(
     service: Service, guest: Guest, inside: Snapshot | None, unknown: dict[str, str]
 ) -> dict[str, Any]:
-    """The unit's state by systemd; the versions are those that the inventory pins."""
-    active, since = UNKNOWN, UNKNOWN
+    """The unit's state by systemd. The versions are those that the inventory pins; of somebody else's service,
+    those that are seen."""
+    seen: dict[str, Any] = {"active": UNKNOWN, "sub_state": UNKNOWN}
     try:
-        if inside is None:
-            raise CouldNotLook("its guest could not be looked into")
-        code, output = inside.command(f"unit-{service.name}")
-        pairs = dict(line.partition("=")[::2] for line in output.splitlines())
-        if code != 0 or "ActiveState" not in pairs:
-            raise CouldNotLook(f"systemctl show ended with {code}: {output.strip()[:120]}")
-        active, since = pairs["ActiveState"], pairs.get("SubState", UNKNOWN)
+        seen |= _kpros(service, inside) if guest.managed else adopted.seen(service, inside)
     except CouldNotLook as error:
         unknown[f"service {service.name} in {guest.name}"] = str(error)
     return {
         "service": service.name,
         "unit": service.unit,
-        "active": active,
-        "sub_state": since,
+        "drift": [],
         "engine": f"{service.engine.kind} {service.engine.version}",
         "model": f"{service.model.repo}@{service.model.revision[:12]}",
         "port": service.port,
+        **seen,
     }
+
+
+def _kpros(service: Service, inside: Snapshot | None) -> dict[str, Any]:
+    if inside is None:
+        raise CouldNotLook("its guest could not be looked into")
+    code, output = inside.command(f"unit-{service.name}")
+    pairs = dict(line.partition("=")[::2] for line in output.splitlines())
+    if code != 0 or "ActiveState" not in pairs:
+        raise CouldNotLook(f"systemctl show ended with {code}: {output.strip()[:120]}")
+    return {"active": pairs["ActiveState"], "sub_state": pairs.get("SubState", UNKNOWN)}

@@ -1,8 +1,8 @@
-"""The last verdict of a machine's services, from the journals of the runs that were made from this controller."""
+"""What the journals of this controller's runs say: the last verdict of each service, and what a run was for."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from provision.run import journal
@@ -31,4 +31,18 @@ def last_verdicts(machine: Machine) -> dict[str, Mapping[str, Any]]:
             if host in names and event.get("event") == "gate":
                 verdict = {"run": run, "at": event.get("at"), "verdict": event.get("verdict")}
                 found.setdefault(f"{event.get('service', '?')} on {host}", verdict)
+    return found
+
+
+def reasons(runs: Iterable[str]) -> dict[str, str]:
+    """What each run was for (``apply kpro5``). Runs of other controllers have no journal here, and are left out."""
+    found = {}
+    for run in runs:
+        if not journal.is_run_id(run):
+            continue
+        try:
+            events = journal.read(run)
+            found[run] = next(str(event["reason"]) for event in events if "reason" in event)
+        except (OSError, StopIteration):
+            continue
     return found

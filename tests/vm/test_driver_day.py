@@ -24,8 +24,12 @@ pytestmark = pytest.mark.usefixtures("one_operator")
 OLD, NEW = ("535.261.03", "open"), ("535.309.01", "proprietary")
 
 # As NVIDIA's daemon does: it has the driver open and serves nobody.
-_DAEMON = """[Service]
+_DAEMON = """[Unit]
+After=kpro-devices.service
+[Service]
 ExecStart=/bin/sh -c 'exec 3</dev/nvidiactl; exec sleep infinity'
+[Install]
+WantedBy=multi-user.target
 """
 
 
@@ -49,7 +53,7 @@ def offered(home: Path, prebuilt: Path) -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def daemon(metal: Metal) -> None:
     metal.vm.ssh("cat >/etc/systemd/system/nvidia-persistenced.service", stdin=_DAEMON.encode())
-    metal.sh("systemctl daemon-reload && systemctl start nvidia-persistenced.service")
+    metal.sh("systemctl daemon-reload && systemctl enable -q --now nvidia-persistenced.service")
 
 
 def loaded(metal: Metal) -> tuple[str, str]:

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 import pytest
 
 from checks.snapshot import Snapshot
-from provision.adopt import process
+from provision.adopt import models, process
 from provision.adopt.plan import adopted_plan
+from provision.adopt.plan import requests as adopted_requests
 from provision.data import profiles
 from provision.host import driver_seen
 from provision.init import describe, host
@@ -92,13 +93,14 @@ def inside(
 ) -> Seen:
     seen = Seen().cmd(process.NAME, engine_block(words, unit=unit))
     seen.cmd("units", f"Id={unit}\nActiveState={state}\nUnitFileState=enabled\nFragmentPath=/etc/x\n")
+    seen.cmd("named-units", "Id=llm.service\nLoadState=not-found\nActiveState=inactive\n")
     seen.put("file", "/etc/os-release", "VERSION_CODENAME=bookworm\n")
     seen.put("file", "/proc/net/tcp", f"  sl\n   0: 00000000:{port:04X} 00000000:0000 0A 0 0 0 0 0 0\n")
     return seen.put("file", "/proc/net/tcp6", None)
 
 
 def model_look() -> Seen:
-    return Seen().cmd(f"model-{MODEL}", f"{MODEL}\n3 config.json\n")
+    return Seen().cmd(models.look_name(MODEL), f"{MODEL}\n3 config.json\n")
 
 
 def described(conf: str = CONF, seen: Seen | None = None, engines: str = "") -> Description:
@@ -167,12 +169,33 @@ def test_what_is_other_than_described_is_refused(seen: Seen, field: str) -> None
     assert [refusal.where.rsplit("services[0].", 1)[1] for refusal in plan.refusals] == [field]
 
 
+def test_a_unit_that_was_stopped_is_told_from_one_that_is_not_there() -> None:
+    found = described()
+    guest = found.machine.guests[0]
+    assert any(request.endswith(" -- llm.service") for request in adopted_requests(guest))
+    said = []
+    for named in ("LoadState=loaded", "LoadState=not-found"):
+        seen = inside().cmd("units", "Id=other.service\nActiveState=active\n")
+        seen.cmd("named-units", f"Id=llm.service\n{named}\nActiveState=inactive\nUnitFileState=enabled\n")
+        (refusal,) = adopted_plan(found.machine, guest, metal(), seen.snapshot).refusals
+        said.append(refusal.seen)
+    assert said == ["llm.service is inactive", "llm.service is not there"]
+
+
+def test_an_engine_that_is_no_longer_installed_is_refused() -> None:
+    found = described()
+    look = inside().cmd(process.NAME, engine_block(WORDS).replace("dist=", "nothing="))
+    look.sections = {**look.sections, **model_look().sections}
+    (refusal,) = adopted_plan(found.machine, found.machine.guests[0], metal(), look.snapshot).refusals
+    assert refusal.where.endswith(".engine")
+
+
 def test_other_model_files_and_another_engine_are_refused() -> None:
     found = described()
     look = inside()
     text = engine_block(WORDS).replace("vllm-0.20.1", "vllm-0.33.0")
     look.cmd(process.NAME, text)
-    look.cmd(f"model-{MODEL}", f"/x/models--Qwen--Qwen3/snapshots/{'f' * 40}\n3 config.json\n")
+    look.cmd(models.look_name(MODEL), f"/x/models--Qwen--Qwen3/snapshots/{'f' * 40}\n3 config.json\n")
     plan = adopted_plan(found.machine, found.machine.guests[0], metal(), look.snapshot)
     assert [refusal.where.rsplit("services[0].", 1)[1] for refusal in plan.refusals] == [
         "engine.version",
@@ -203,11 +226,6 @@ def test_a_node_that_no_gpu_has_is_said() -> None:
     assert any("/dev/nvidia5" in remark for remark in found.at[id(guest)])
 
 
-def test_a_container_without_gpu_and_engine_is_no_part_of_it() -> None:
-    conf = "hostname: web\nnet0: name=eth0,bridge=vmbr0\n"
-    assert described(conf, inside(["/bin/sleep", "1"])).machine.guests == ()
-
-
 def test_a_service_that_cannot_be_described_is_said_and_not_left_out_in_silence() -> None:
     look = inside()
     look.cmd(process.NAME, engine_block(WORDS).replace("dist=", "nothing="))
@@ -227,6 +245,9 @@ def test_a_service_outside_of_a_container_is_said() -> None:
 def test_a_process_of_a_container_is_not_taken_for_one_of_the_machine() -> None:
     inner = engine_block(WORDS).replace("/system.slice", "/lxc.payload.106/system.slice")
     assert described(engines=inner).general == []
+    unknown = engine_block(WORDS).replace("/system.slice", "/lxc.payload.box/system.slice")
+    (said,) = described(engines=unknown).general
+    assert "in box, a container that neither" in said
 
 
 PROFILES = {

@@ -60,6 +60,7 @@ def status(
         observed,
         (other or beside()).snapshot,
         (digests or Seen()).snapshot,
+        {"r2": "apply other"},
     )
     show([made], [{}], Console(file=io.StringIO(), width=120))
     json.dumps(made.as_dict())
@@ -115,9 +116,35 @@ def test_drift_is_what_is_no_longer_as_kpro_wrote_it_last() -> None:
     assert [(one["path"], one["state"]) for one in made.drift] == [("/etc/b", "changed"), ("/etc/c", "gone")]
 
 
+def test_what_is_other_than_written_names_the_run_and_what_that_was_for() -> None:
+    digests = Seen().put("sha", "/etc/a", "9" * 64)
+    (one,) = looks.drift(digests.snapshot, {"/etc/a": CHANGES[1]}, {"r2": "apply other"})
+    assert (one["run"], one["reason"]) == ("r2", "apply other")
+    assert "run r2, apply other" in one["why"]
+
+
+def test_a_container_that_is_gone_altogether_is_one_row() -> None:
+    paths = ["/var/lib/lxc/old/config", "/var/lib/lxc/old/rootfs/etc/x"]
+    files = {path: Change("file", "r1", path, "1" * 64) for path in paths}
+    assert "stat:/var/lib/lxc/old" in looks.drift_requests(files)
+    seen = Seen().put("sha", paths[0], None).put("sha", paths[1], None)
+    there = seen.put("stat", "/var/lib/lxc/old", "755 0 0 4096 directory").snapshot
+    assert [one["path"] for one in looks.drift(there, files, {})] == paths
+    (one,) = looks.drift(seen.put("stat", "/var/lib/lxc/old", None).snapshot, files, {})
+    assert (one["path"], one["state"], "2 file(s)" in one["why"]) == ("/var/lib/lxc/old", "gone", True)
+
+
+def test_what_a_run_was_for_is_told_by_its_journal_and_only_by_it() -> None:
+    journal = Journal("20261129T172000Z-a1b2c3")
+    journal.write("run", reason="apply kpro5", phases=[])
+    journal.close()
+    asked = ["20261129T172000Z-a1b2c3", "20261129T182000Z-a1b2c3", "../x"]
+    assert verdicts.reasons(asked) == {asked[0]: "apply kpro5"}
+
+
 def test_a_file_that_cannot_be_read_is_no_drift_and_not_well() -> None:
     digests = Seen().put("sha", "/etc/a", None, "cannot be read")
-    found = looks.drift(digests.snapshot, {"/etc/a": "2" * 64})
+    found = looks.drift(digests.snapshot, {"/etc/a": CHANGES[1]}, {})
     assert [one["state"] for one in found] == ["unknown"]
 
 
