@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 
-from provision.inspect.report import Finding, GpuReport, Held, Report
+from provision.inspect.report import UNKNOWN, Finding, GpuReport, Held, Report
 from provision.inspect.show_host import lines
 from provision.printable import escape, printable
 
@@ -24,7 +24,11 @@ def show(reports: Sequence[Report], console: Console | None = None) -> None:
 
 
 def _machine(out: Console, report: Report) -> None:
-    out.print(f"[bold]{escape(report.machine)}[/]")
+    other = report.tree_of not in (None, report.machine)
+    tree = (
+        f", read from a tree of {'a machine without a name' if report.tree_of == UNKNOWN else report.tree_of}"
+    )
+    out.print(f"[bold]{escape(report.machine)}[/]{escape(tree) if other else ''}")
     _rows(out, lines(report.host), 2)
     if report.gpus is None:
         _rows(out, [("GPUs", "unknown")], 2)
