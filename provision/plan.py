@@ -92,6 +92,16 @@ class Refusal:
         return {"where": self.where, "seen": self.seen, "why": self.why, "next": self.next_step}
 
 
+def make_seen(error: Exception) -> str:
+    """The next step where something could not be looked at; of a recorded tree it is another one than of a machine."""
+    said = str(error)
+    if "the recorded tree has no" in said:
+        return "record it anew (provision record HOST FOLDER), or add what is missing to the tree"
+    if said.endswith(": is a folder"):
+        return "a file belongs there: correct it; in a recorded tree it stands for a file that could not be read then"
+    return "make it readable for the user that kpro connects as, then run again"
+
+
 @dataclass(frozen=True)
 class Plan:
     """All items and refusals of one machine. ``notes`` say what was looked at and left as it is."""
@@ -129,7 +139,7 @@ class Plan:
 
 def join(machine: str, plans: Iterable[Plan]) -> Plan:
     """One plan from the parts that the areas decided, in the order of the steps. What two guests need of their machine
-    (a model that both read) is done once."""
+    (a model that both read) is done once, and what two areas could not look at is said once."""
     items: list[Item] = []
     refusals: list[Refusal] = []
     notes: list[str] = []
@@ -137,8 +147,11 @@ def join(machine: str, plans: Iterable[Plan]) -> Plan:
         items.extend(plan.items)
         refusals.extend(plan.refusals)
         notes.extend(plan.notes)
+    said: dict[tuple[str, str, str], Refusal] = {}
+    for refusal in refusals:
+        said.setdefault((refusal.where, refusal.seen, refusal.next_step), refusal)
     first: dict[str, Item] = {}
     for item in items:
         first.setdefault(item.id, item)
     items = sorted(first.values(), key=lambda item: item.step)
-    return Plan(machine, tuple(items), tuple(refusals), tuple(notes))
+    return Plan(machine, tuple(items), tuple(said.values()), tuple(notes))

@@ -12,7 +12,7 @@ from checks.snapshot import CouldNotLook, Snapshot
 from provision.adopt import models, process, words
 from provision.adopt.process import Process
 from provision.host import view
-from provision.plan import Plan, Refusal
+from provision.plan import Plan, Refusal, make_seen
 from provision.spec import Guest, Machine, Service
 
 _NEXT = "correct the inventory, or write it anew: provision init"
@@ -46,8 +46,9 @@ def adopted_plan(machine: Machine, guest: Guest, host: Snapshot, inside: Snapsho
         else:
             refusals += _services(guest, inside, where)
     except CouldNotLook as error:
+        next_step = make_seen(error) if "recorded tree" in str(error) else _NEXT
         refusals.append(
-            Refusal(where, str(error), "what could not be looked at is never taken for as it was", _NEXT)
+            Refusal(where, str(error), "what could not be looked at is never taken for as it was", next_step)
         )
     note = f"{guest.name} is somebody else's container (managed=False): compared, never changed"
     return Plan(machine.name, (), tuple(refusals), (note,))

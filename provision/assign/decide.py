@@ -16,7 +16,7 @@ from provision.assign import give, rest, vms, wake
 from provision.assign.handover import Handover
 from provision.host import assigned
 from provision.host.moves import Edits, FileEdit, Reason
-from provision.plan import Item, Plan, Refusal, Step
+from provision.plan import Item, Plan, Refusal, Step, make_seen
 from provision.spec import Machine
 from provision.stack.desired import sha256
 
@@ -58,7 +58,7 @@ def decide(machine: Machine, snapshot: Snapshot, wanted: Handover | None = None)
             f"machine {machine.name}",
             str(error),
             "a GPU that a virtual machine may have is never touched",
-            "make it readable for the user that kpro connects as, then run again",
+            make_seen(error),
         )
         return Decided(machine, snapshot, Plan(machine.name, (), (refusal,)), Plan(machine.name), frozenset())
 

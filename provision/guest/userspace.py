@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from checks.snapshot import CouldNotLook, Snapshot
 from provision.host import view
 from provision.host.driver_seen import LIBRARIES
-from provision.plan import Item, Plan, Refusal, Step
+from provision.plan import Item, Plan, Refusal, Step, make_seen
 from provision.spec import Guest, Machine
 
 FOLDER = "/var/lib/kpro/userspace"
@@ -178,5 +178,5 @@ def unknown(where: str, error: CouldNotLook) -> Refusal:
         where,
         str(error),
         "user space that could not be looked at is never taken for equal",
-        "make it readable for the user that kpro connects as, then run again",
+        make_seen(error),
     )

@@ -16,7 +16,7 @@ from provision.host.nodes import nodes_plan
 from provision.host.reboot import reboot_plan
 from provision.host.release.decide import metal_plan
 from provision.host.swap import stops_plan, swapped
-from provision.plan import Item, Plan, Refusal, Step, join
+from provision.plan import Item, Plan, Refusal, Step, join, make_seen
 from provision.spec import Machine
 
 _CHECK = "correct the inventory, or look at the machine with: lspci -Dnn -d 10de:"
@@ -69,7 +69,7 @@ def _unseen(machine: Machine, error: CouldNotLook) -> Refusal:
         f"machine {machine.name}",
         str(error),
         "what could not be looked at is never taken for absent",
-        "make it readable for the user that kpro connects as, then run again",
+        make_seen(error),
     )
 
 

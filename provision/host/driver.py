@@ -23,7 +23,7 @@ from provision.host.driver_against import ROUTES
 from provision.host.driver_case import Case, cuda, in_place, installer
 from provision.host.driver_foreign import foreign
 from provision.host.flavour import flavour_refusals
-from provision.plan import Item, Plan, Refusal, Step
+from provision.plan import Item, Plan, Refusal, Step, make_seen
 from provision.spec import Machine
 
 WHERE = "machine.driver"
@@ -101,7 +101,7 @@ def driver_plan(machine: Machine, snapshot: Snapshot, held: Sequence[Prebuilt | 
                 f"machine {machine.name}",
                 str(error),
                 "a driver that could not be looked at is never taken for absent",
-                "make it readable for the user that kpro connects as, then run again",
+                make_seen(error),
             )
         )
     if case is None or refusals:

@@ -7,7 +7,7 @@ from checks.snapshot import CouldNotLook, Snapshot
 from provision.host import assigned, view
 from provision.host.moves import Edits, FileEdit
 from provision.host.release.state import hands
-from provision.plan import Item, Plan, Refusal, Step
+from provision.plan import Item, Plan, Refusal, Step, make_seen
 from provision.spec import Machine
 from provision.stack.desired import sha256
 from provision.templates import render
@@ -45,7 +45,7 @@ def nodes_plan(machine: Machine, snapshot: Snapshot, *, anew: bool = False) -> P
             f"machine {machine.name}",
             str(error),
             "what every boot does for the GPUs cannot be told",
-            "make it readable for the user that kpro connects as, then run again",
+            make_seen(error),
         )
         return Plan(machine.name, (), (refusal,))
 

@@ -14,7 +14,7 @@ from provision.guest import ours, userspace, userspace_own
 from provision.guest.proxmox.grammar import parse
 from provision.host import view
 from provision.host.moves import PCT, Asleep, Load
-from provision.plan import Item, Plan, Refusal, Step
+from provision.plan import Item, Plan, Refusal, Step, make_seen
 from provision.spec import Guest, Machine
 
 STOP = "guests.stop"
@@ -55,7 +55,7 @@ def stops_plan(machine: Machine, snapshot: Snapshot, items: Sequence[Item]) -> P
             f"machine {machine.name}",
             str(error),
             "a guest in an unknown state may use the driver that is to go",
-            "make it readable for the user that kpro connects as, then run again",
+            make_seen(error),
         )
         return Plan(machine.name, (), (refusal,))
     return Plan(machine.name, tuple(found))

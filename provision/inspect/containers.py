@@ -47,15 +47,24 @@ class Container:
         return not {device.path for device in self.devices}.isdisjoint(nodes)
 
     @property
+    def is_empty(self) -> bool:
+        """Does the file of Proxmox hold no line of the current configuration?"""
+        return self.conf is not None and not any(
+            line.section == "" and line.kind in ("option", "raw", "unread") for line in self.conf.lines
+        )
+
+    @property
     def verdict(self) -> str:
         """What Proxmox's parser and kpro's own rules make of the file."""
         if not self.is_text:
             return "not judged: its bytes are no text"
         if self.conf is None:
             return "not judged: a file of plain LXC"
+        if self.is_empty:
+            return "empty: not a configuration"
         levels = {finding.level for finding in judge.findings(self.conf)}
         if "refused" in levels:
-            return "refused by Proxmox: it does not take a line of it"
+            return "refused by Proxmox: it reads the file without a line of it"
         return "refused by kpro: Proxmox takes it though it is wrong" if "wrong" in levels else "accepted"
 
     def as_dict(self) -> dict[str, Any]:
@@ -63,7 +72,7 @@ class Container:
             "id": self.id,
             "path": self.path,
             "verdict": self.verdict,
-            "unprivileged": self.unprivileged if self.is_text else UNKNOWN,
+            "unprivileged": self.unprivileged if self.is_text and not self.is_empty else UNKNOWN,
             "devices": [{"path": one.path, "how": one.how, "line": one.line} for one in self.devices],
             "raw_majors": list(self.majors),
         }
@@ -199,13 +208,17 @@ def _modes(container: Container) -> Iterator[Finding]:
             and "mode=" not in device.how
             and device.path.startswith("/dev/nvidia")
         ):
-            key = device.how.split(" ")[0]
+            key, _, rest = device.how.partition(" ")
+            kept = f",{rest}" if rest else ""
+            ids = dict(part.partition("=")[::2] for part in rest.split(","))
+            owner = ":".join("root" if ids.get(name, "0") == "0" else ids[name] for name in ("uid", "gid"))
+            others = "another user" if owner == "root:root" else "a user that is neither of them"
             yield Finding(
                 "container.mode",
                 "note",
                 f"container {container.id}, {container.path}:{device.line}",
                 f"{device.path} without a mode",
-                "the node is 0660 root:root inside: a service that is not root cannot open it",
-                f"pct set {container.id} -{key} {device.path},mode=0666",
+                f"the node is 0660 {owner} inside: a service of {others} cannot open it",
+                f"pct set {container.id} -{key} {device.path}{kept},mode=0666",
                 _SOURCE,
             )

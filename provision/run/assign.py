@@ -90,10 +90,17 @@ def meant(machines: Sequence[Machine], bdf: Bdf, to: To) -> Machine:
     machine = naming[0] if naming else machines[0]
     if not machine.managed:
         raise ValueError(f"{machine.name} has managed=False: its GPUs are looked after by somebody else")
-    if to == "lxc" and not naming:
+    if not naming:
+        named = ", ".join(Bdf.parse(gpu.bdf).short for gpu in machine.gpus) or "none"
+        why = (
+            "what no container is to have is not taken from virtual machines"
+            if to == "lxc"
+            else "a GPU that it does not name is not kpro's to hand over"
+        )
+        then = f', and "{bdf.short}" to the guest that gets it' if to == "lxc" else ""
         raise ValueError(
-            f"machine.gpus of {machine.name} does not name {bdf.short}: what no container is to have is not taken from "
-            f'virtual machines. Add Gpu(bdf="{bdf.short}", model=…) to it, and "{bdf.short}" to the guest that gets it'
+            f"machine.gpus of {machine.name} does not name {bdf.short} (it names {named}): {why}. "
+            f'Correct the address, or add Gpu(bdf="{bdf.short}", model=…) to it{then}'
         )
     return machine
 

@@ -10,6 +10,8 @@ import urllib.request
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -146,6 +148,47 @@ def test_a_service_that_was_changed_since_is_refused_with_what_runs(written: Han
     (refusal,) = plan["machines"][0]["refusals"]
     assert refusal["where"].endswith("found.command")
     assert "--max-num-seqs 7" in refusal["seen"]
+
+
+def test_status_shows_the_service_as_it_runs(written: Hand) -> None:
+    def service() -> dict[str, Any]:
+        done = written.provision("status", str(written.inventory), "--json")
+        (machine,) = json.loads(done.stdout)["machines"]
+        assert not [what for what in machine["unknown"] if what.startswith("service")], machine["unknown"]
+        (guest,) = [one for one in machine["guests"] if one["id"] == written.container.name]
+        found: dict[str, Any] = guest["services"][0]
+        return found
+
+    seen = service()
+    assert (seen["active"], seen["engine"], seen["port"]) == ("active", "standin 1.0.0", written.port)
+    assert seen["drift"] == []
+    written.container.attach("systemctl", "stop", UNIT)
+    written.container.attach("systemctl", "daemon-reload")
+    try:
+        stopped = service()
+    finally:
+        written.serve()
+    assert stopped["active"] == "inactive"
+    assert stopped["drift"] == [{"field": "found.unit", "seen": f"{UNIT} is inactive"}]
+
+
+def test_a_record_of_it_plans_as_the_machine_does_and_holds_no_secret(written: Hand, tmp_path: Path) -> None:
+    for more, name in (("", "same"), ("--max-num-seqs 7", "changed")):
+        if more:
+            written.serve(more)
+        try:
+            done = written.provision("record", str(written.inventory), str(tmp_path / name))
+            live = written.plan()
+        finally:
+            if more:
+                written.serve()
+        assert done.returncode == 0, done.stderr
+        told = written.provision("plan", str(written.inventory), "--sysroot", str(tmp_path / name), "--json")
+        (recorded,), (machine,) = json.loads(told.stdout)["machines"], live["machines"]
+        assert (recorded["items"], recorded["refusals"]) == (machine["items"], machine["refusals"])
+        assert bool(machine["refusals"]) == bool(more)
+        texts = b"".join(path.read_bytes() for path in (tmp_path / name).rglob("*") if path.is_file())
+        assert SECRET.encode() not in texts
 
 
 def test_nothing_of_it_is_applied_or_stopped(written: Hand) -> None:

@@ -139,12 +139,13 @@ class _Edit:
         owner, group = int(parts.get("uid", 0)), int(parts.get("gid", 0))
         bits = mode >> 6 if owner == user else mode >> 3 if group == user else mode
         if parts.get("deny-write") == "1" or bits & 6 != 6:
+            kept = "".join(f",{name}={parts[name]}" for name in ("uid", "gid") if name in parts)
             self.wrong.append(
                 (
                     f"{key} passes in {path} with mode {parts.get('mode', '0660')}"
                     + (", deny-write" if parts.get("deny-write") == "1" else ""),
                     f"a service that runs as uid {user} cannot open it, and a line of somebody else is not rewritten",
-                    f"pct set {self.id} -{key} {path},mode=0666",
+                    f"pct set {self.id} -{key} {path}{kept},mode=0666",
                 )
             )
 

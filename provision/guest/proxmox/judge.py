@@ -68,7 +68,7 @@ def _unread(conf: Conf, majors: Mapping[str, int]) -> Iterator[Finding]:
                 line.number,
                 line.section,
                 line.problem,
-                "Proxmox ignores or drops it, with a warning that nobody reads",
+                "Proxmox refuses the line: it reads the file without it, with a warning that nobody reads",
                 f"correct or remove the line: {line.text.strip()}",
             )
 

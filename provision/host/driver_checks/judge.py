@@ -20,7 +20,7 @@ from provision.host.driver_checks import (
     seen,
 )
 from provision.host.driver_checks.scene import Said, Scene
-from provision.plan import Plan, Refusal
+from provision.plan import Plan, Refusal, make_seen
 from provision.spec import Machine
 
 
@@ -137,7 +137,7 @@ def checks_plan(machine: Machine, snapshot: Snapshot, driver: Plan, rebooting: b
                         f"machine {machine.name}",
                         f"{row.name}: {error}",
                         "what could not be looked at is never taken for well",
-                        "make it readable for the user that kpro connects as, then run again",
+                        make_seen(error),
                     )
                 )
             else:

@@ -44,7 +44,7 @@ class Lock:
                     if time.monotonic() >= until:
                         raise TestHostBusy(
                             f"a test host runs on this machine already ({holder}), and there is one at a time: "
-                            "wait until it has ended, or end it by that pid"
+                            "wait until it has ended; if that run is yours and hangs, end it by its pid"
                         ) from None
                     if holder != said:
                         say(f"waiting for the test host of {holder}")

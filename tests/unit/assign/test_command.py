@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from checks.bdf import Bdf
+from provision.assign.handover import To
 from provision.run.assign import inventory_lines, meant
 from provision.spec import Machine, Ssh
 from tests.controller import Operator
@@ -34,6 +35,7 @@ def called(tmp_path: Path, *words: str, managed: bool = True) -> tuple[int, str]
         (("02:00.0", "lxc", "--vmid", "130"), "it goes with vm"),
         (("02:00.0", "vm", "--vmid", "7"), "a Proxmox vmid is a number"),
         (("03:00.0", "lxc"), "does not name 03:00.0"),
+        (("03:00.0", "vm"), "does not name 03:00.0"),
         (("02:00.0", "vm", "--limit", "nobody"), "matches nothing"),
     ],
 )
@@ -68,8 +70,11 @@ def test_of_several_machines_the_one_that_names_the_gpu_is_meant() -> None:
         meant([one, two], Bdf.parse("09:00.0"), "vm")
 
 
-def test_a_gpu_that_only_virtual_machines_have_may_be_kept_with_them() -> None:
-    assert meant([machine()], Bdf.parse("09:00.0"), "vm") == machine()
+@pytest.mark.parametrize("to", ["vm", "lxc"])
+def test_a_gpu_that_the_inventory_does_not_name_is_nobody_s_to_hand_over(to: To) -> None:
+    assert meant([machine()], Bdf.parse(FIRST), to) == machine()
+    with pytest.raises(ValueError, match=r"does not name 09:00\.0 \(it names .*\): .*Correct the address"):
+        meant([machine()], Bdf.parse("09:00.0"), to)
 
 
 def test_the_lines_of_the_inventory_to_change_are_told_and_none_where_it_agrees() -> None:

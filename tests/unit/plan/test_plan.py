@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from provision.plan import Item, Plan, Refusal, Step, join, parse_phases
+from checks.snapshot import CouldNotLook
+from provision.plan import Item, Plan, Refusal, Step, join, make_seen, parse_phases
 from provision.planner import restrict
 
 METAL, GUEST = "@local", "@guest/@local/llm"
@@ -63,3 +64,25 @@ def test_parts_join_in_the_order_of_the_steps() -> None:
     assert join(
         "box", [Plan("box", (CUTOVER,)), Plan("box", (CREATE,), (why,)), Plan("box", (ENGINE,))]
     ) == Plan("box", (CREATE, ENGINE, CUTOVER), (why,))
+
+
+@pytest.mark.parametrize(
+    ("said", "step"),
+    [
+        ("cmd x: the recorded tree has no .kpro/cmd/x.out", "record it anew"),
+        ("/etc/kernel/cmdline: is a folder", "a file belongs there"),
+        ("/etc/default/grub: cannot be read", "make it readable for the user"),
+    ],
+)
+def test_what_a_tree_lacks_is_recorded_anew_and_what_a_machine_hides_made_readable(
+    said: str, step: str
+) -> None:
+    assert make_seen(CouldNotLook(said)).startswith(step)
+
+
+def test_what_two_areas_could_not_look_at_is_said_once_and_two_things_twice() -> None:
+    def unseen(what: str, why: str) -> Plan:
+        return Plan("box", (), (Refusal("machine box", what, why, "look"),))
+
+    joined = join("box", [unseen("/a", "one"), unseen("/a", "two"), unseen("/b", "one")])
+    assert [(refusal.seen, refusal.why) for refusal in joined.refusals] == [("/a", "one"), ("/b", "one")]
