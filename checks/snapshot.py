@@ -127,6 +127,22 @@ class Snapshot:
 
     sections: Mapping[tuple[str, str], Section]
 
+    def shows(self, path: str) -> bool:
+        """Would this path have been seen, were it there? A machine shows everything; a record what it has, and what it
+        says was absent (sections ``record /there`` and ``record /absent``: paths, a line each)."""
+        if not self.is_record:
+            return True
+        there, absent = (self._record(name) for name in ("/there", "/absent"))
+        parts = path.split("/")
+        return path in there or any("/".join(parts[:end]) in absent for end in range(2, len(parts) + 1))
+
+    @property
+    def is_record(self) -> bool:
+        return ("record", "/there") in self.sections
+
+    def _record(self, name: str) -> frozenset[str]:
+        return frozenset((self.data("record", name) or b"").decode(errors="surrogateescape").split("\n"))
+
     def data(self, kind: str, path: str) -> bytes | None:
         """The bytes; None when absent. Raises CouldNotLook otherwise."""
         section = self.sections.get((kind, path))
@@ -143,6 +159,14 @@ class Snapshot:
         data = self.file(path)
         return None if data is None else data.decode(errors="replace")
 
+    def plain(self, path: str) -> str | None:
+        """A text file from which the same bytes can be made again. Raises CouldNotLook for what is no text: bytes of
+        other encodings may stand in comments, one that is zero stands in none."""
+        data = self.file(path)
+        if data is not None and b"\0" in data:
+            raise CouldNotLook(f"{path} is not readable as text: it has a zero byte at {data.index(0)}")
+        return None if data is None else data.decode(errors="surrogateescape")
+
     def digest(self, path: str) -> str | None:
         """The sha256 of a file, in hex; None when absent."""
         data = self.data("sha", path)
@@ -158,6 +182,21 @@ class Snapshot:
         if output is None or code is None or not code.strip().isdigit():
             raise CouldNotLook(f"command {name} gave nothing")
         return int(code), output.decode(errors="replace")
+
+    def files(self, *under: str) -> list[str]:
+        """The files whose paths begin so. Raises CouldNotLook when one of them, or a folder of theirs, is there and
+        could not be read."""
+        found = []
+        for (kind, path), section in self.sections.items():
+            if kind != "file":
+                continue
+            if section.error is not None and any(
+                path.startswith(one) or one.startswith(f"{path}/") for one in under
+            ):
+                raise CouldNotLook(f"{path}: {section.error}")
+            if section.data is not None and path.startswith(under):
+                found.append(path)
+        return found
 
     def paths(self, kind: str) -> Iterable[str]:
         return [

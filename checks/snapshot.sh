@@ -17,6 +17,8 @@ LC_ALL=C
 export LC_ALL
 count=0
 files=
+moved=
+asked=
 limit=1048577
 newline='
 '
@@ -56,16 +58,63 @@ END
 absent() { named "$2"; printf 'A %s %s\n' "$1" "$name"; }
 unread() { named "$2"; printf 'X %s %s %s\n' "$1" "$name" "$3"; }
 
-file() { # read at once where the name is odd, else with all the others
-  if [ ! -e "$ROOT$1" ]; then absent file "$1"
-  elif [ -d "$ROOT$1" ]; then unread file "$1" "is a folder"
-  elif [ ! -r "$ROOT$1" ]; then unread file "$1" "cannot be read"
-  else
-    case $1 in
-      *[!A-Za-z0-9._/:@+,=~-]*) bytes file "$1" <"$ROOT$1" ;;
-      *) case "$files " in *" .$1 "*) ;; *) files="$files .$1" ;; esac ;;
+# In a recorded tree every link is followed inside the tree, as on the machine itself: it never shows a file of the
+# machine that reads it.
+inside() { # PATH: sets place, what the path leads to; fails where a link leads round and round
+  place=$ROOT$1
+  [ -n "$ROOT" ] || return 0
+  rest=$1 place=$ROOT hops=40
+  while [ -n "$rest" ]; do
+    rest=${rest#/}
+    part=${rest%%/*}
+    case $rest in */*) rest=/${rest#*/} ;; *) rest= ;; esac
+    case $part in
+      '' | .) ;;
+      ..) [ "$place" = "$ROOT" ] || place=${place%/*} ;;
+      *)
+        if [ ! -L "$place/$part" ]; then place=$place/$part; continue; fi
+        hops=$((hops - 1))
+        [ $hops != 0 ] || return 1
+        goal=$(readlink "$place/$part")
+        if [ "$goal$rest" = /dev/null ]; then place=/dev/null; return 0; fi
+        case $goal in /*) place=$ROOT ;; esac
+        rest=/$goal$rest ;;
     esac
+  done
+}
+
+shut() { # PATH that is not there: sets closed to the nearest folder above it, where that one cannot be looked into
+  closed=$1
+  while :; do
+    closed=${closed%/*}
+    [ -n "$closed" ] || return 1
+    inside "$closed" || return 0
+    if [ -d "$place" ]; then [ ! -x "$place" ] || return 1; return 0; fi
+    [ ! -e "$place" ] || return 0
+  done
+}
+
+readable() { # PATH: sets place; where it is no file that can be read, says so and fails
+  if ! inside "$1"; then unread file "$1" "is a link that leads nowhere"
+  elif [ -f "$place" ] && [ -r "$place" ]; then return 0
+  elif [ -d "$place" ]; then unread file "$1" "is a folder"
+  elif [ -f "$place" ]; then unread file "$1" "cannot be read"
+  elif [ -c "$place" ] && [ "$(readlink -f "$place")" = /dev/null ]; then text file "$1" ''
+  elif [ -e "$place" ]; then unread file "$1" "is no regular file"
+  elif [ -n "$ROOT" ] && [ -L "$ROOT$1" ]; then unread file "$1" "is a link to what the tree does not have"
+  elif shut "$1"; then unread file "$1" "cannot be looked for: $closed"
+  else absent file "$1"
   fi
+  return 1
+}
+
+file() { # read at once where the name is odd, else with all the others
+  readable "$1" || return 0
+  case $place,$1 in
+    "$ROOT$1",*[!A-Za-z0-9._/:@+,=~-]*) bytes file "$1" <"$place" ;;
+    "$ROOT$1",*) case "$files " in *" .$1 "*) ;; *) files="$files .$1" ;; esac ;;
+    *) bytes file "$1" <"$place" ;;
+  esac
 }
 
 read_files() { # paths with a dot before them; when one of them cannot be read, each is tried alone
@@ -81,15 +130,16 @@ read_files() { # paths with a dot before them; when one of them cannot be read, 
 }
 
 sha() { # a recorded tree may have the digest in place of the file
-  if [ -n "$ROOT" ] && [ -e "$ROOT/.kpro/sha$1" ]; then text sha "$1" "$(cat "$ROOT/.kpro/sha$1")"
-  elif [ ! -e "$ROOT$1" ]; then absent sha "$1"
-  elif sum=$(sha256sum 2>/dev/null <"$ROOT$1"); then text sha "$1" "${sum%% *}"
+  if [ -n "$ROOT" ] && inside "/.kpro/sha$1" && [ -f "$place" ]; then text sha "$1" "$(cat "$place")"
+  elif ! inside "$1"; then unread sha "$1" "is a link that leads nowhere"
+  elif [ ! -e "$place" ]; then absent sha "$1"
+  elif [ -f "$place" ] && sum=$(sha256sum 2>/dev/null <"$place"); then text sha "$1" "${sum%% *}"
   else unread sha "$1" "cannot be read"
   fi
 }
 
 status() {
-  if [ -n "$ROOT" ] && [ -e "$ROOT/.kpro/stat$1" ]; then text stat "$1" "$(cat "$ROOT/.kpro/stat$1")"
+  if [ -n "$ROOT" ] && inside "/.kpro/stat$1" && [ -f "$place" ]; then text stat "$1" "$(cat "$place")"
   elif [ ! -e "$ROOT$1" ] && [ ! -L "$ROOT$1" ]; then absent stat "$1"
   else text stat "$1" "$(stat -c '%a %u %g %s %F' "$ROOT$1" 2>&1)"
   fi
@@ -102,36 +152,99 @@ link() {
 }
 
 folder() {
-  if [ ! -e "$ROOT$1" ]; then absent dir "$1"
-  elif [ ! -d "$ROOT$1" ] || [ ! -r "$ROOT$1" ]; then unread dir "$1" "is no folder that can be read"
+  if ! inside "$1"; then unread dir "$1" "is a link that leads nowhere"
+  elif [ ! -e "$place" ]; then absent dir "$1"
+  elif [ ! -d "$place" ] || [ ! -r "$place" ]; then unread dir "$1" "is no folder that can be read"
   else
     # shellcheck disable=SC2012
-    text dir "$1" "$(ls -1A "$ROOT$1")"
+    text dir "$1" "$(ls -1A "$place")"
   fi
 }
 
-glob() { # every file, and the word "link" for one that is a symbolic link
-  for match in "$ROOT"$1; do
-    [ -f "$match" ] || continue
-    file "${match#"$ROOT"}"
-    [ ! -L "$match" ] || text linked "${match#"$ROOT"}" link
+matches() { # PATTERN COMMAND...: COMMAND PATH for all that is there; for a folder that cannot be listed, the pattern is no file
+  pattern=$1
+  shift
+  # The twin of /usr/lib is looked at where it is another folder.
+  case $pattern in /lib/modules/*) ;; /lib/*) [ ! -L "$ROOT/lib" ] || return 0 ;; esac
+  base=${pattern%%[*?]*}
+  base=${base%/*}
+  tail=${pattern#"$base"}
+  if ! inside "$base" || { [ -e "$place" ] && [ ! -d "$place" ]; }; then
+    unread file "$pattern" "$base is no folder"
+    return
+  fi
+  if [ ! -e "$place" ]; then
+    if shut "$base"; then unread file "$pattern" "$closed cannot be looked into"; fi
+    return
+  fi
+  at=$place
+  for folder in "$at"${tail%/*}; do
+    [ ! -d "$folder" ] || { [ -r "$folder" ] && [ -x "$folder" ]; } ||
+      unread file "$base${folder#"$at"}/${tail##*/}" "the folder cannot be listed"
+  done
+  for match in "$at"$tail; do
+    [ ! -e "$match" ] && [ ! -L "$match" ] || "$@" "$base${match#"$at"}"
   done
 }
 
-with() { # EXPRESSION PATTERNS [OPTION]: a fork for all of them, nothing is sent of files that do not matter
-  expression=$1 option=${3-}
+# A folder in place of a file is what a record has for a file that could not be read. Where files have no common ending,
+# folders stand among them, and only an empty one of a tree can be that.
+is_other() { # PATH: no file, and nothing that is to be told
+  inside "$1" && [ -d "$place" ] || return 1
+  case ${pattern##*/} in *.*) return 1 ;; esac
+  [ -n "$ROOT" ] || return 0
+  for inner in "$place"/*; do [ ! -e "$inner" ] || return 0; done
+  return 1
+}
+
+glob() { # every file, and the word "link" for one that is a symbolic link
+  matches "$1" one_of_glob
+}
+
+one_of_glob() {
+  ! is_other "$1" || return 0
+  file "$1"
+  # One that leads to nothing is read by nobody.
+  if [ -L "$ROOT$1" ] && inside "$1" && [ -e "$place" ]; then text linked "$1" link; fi
+}
+
+listed() { # PATTERNS: sets list, the files that can be read, a line each; says what cannot be
+  list=
   set -f
-  # shellcheck disable=SC2086
-  set -- $2
-  set +f
-  for pattern; do
-    shift
-    for match in "$ROOT"$pattern; do [ ! -f "$match" ] || set -- "$@" "$match"; done
+  for one in $1; do
+    set +f
+    matches "$one" one_of_list
   done
-  found=
-  # shellcheck disable=SC2086
-  [ $# = 0 ] || found=$(grep -slE $option -- "$expression" "$@")
+  set +f
+}
+
+one_of_list() {
+  ! is_other "$1" || return 0
+  # Most files are what they seem: only in a tree is it to be asked what a link leads to.
+  if [ -z "$ROOT" ] && [ -f "$1" ] && [ -r "$1" ]; then list="$list$1$newline"
+  elif readable "$1"; then list="$list$place$newline"; [ "$place" = "$ROOT$1" ] || moved="$moved$place $1$newline"
+  fi
+}
+
+with() { # EXPRESSION PATTERNS [OPTION]: a fork for all of them, nothing is sent of files that do not matter
+  listed "$2"
+  search "$1" "${3-}"
   each_found file
+}
+
+search() { # EXPRESSION OPTION: sets found, the paths of those of $list that hold it
+  expression=$1 option=$2
+  found=
+  [ -n "$list" ] || return 0
+  set -f
+  kept=$IFS
+  IFS=$newline
+  # shellcheck disable=SC2086
+  set -- $list
+  IFS=$kept
+  set +f
+  # shellcheck disable=SC2086
+  found=$(grep -slE $option -- "$expression" "$@")
 }
 
 each_found() { # COMMAND...: for each path of $found
@@ -140,7 +253,10 @@ each_found() { # COMMAND...: for each path of $found
   IFS=$newline
   for match in $found; do
     IFS=$kept
-    "$@" "${match#"$ROOT"}"
+    match=${match#"$ROOT"}
+    # What was found under another name is called as it was asked for.
+    case $newline$moved in *"$newline$ROOT$match "*) match=${moved#*"$ROOT$match "} match=${match%%"$newline"*} ;; esac
+    "$@" "$match"
   done
   IFS=$kept
   set +f
@@ -151,48 +267,68 @@ units() { # EXPRESSION: what the start of the machine runs, where it holds it or
   starters='/etc/systemd/system/*.service /etc/systemd/system/*.d/*.conf /usr/local/lib/systemd/system/*.service'
   starters="$starters /etc/rc.local /etc/crontab /etc/cron.d/* /var/spool/cron/crontabs/* /etc/init.d/*"
   starters="$starters /etc/tmpfiles.d/*.conf /etc/sysfs.conf /etc/sysfs.d/*.conf"
+  listed "$starters"
+  starting=$list called=' ' names=$wanted
   set -f
+  kept=$IFS
+  IFS=$newline
   # shellcheck disable=SC2086
-  set -- $starters
-  set +f
-  for pattern; do
-    shift
-    for match in "$ROOT"$pattern; do [ ! -f "$match" ] || set -- "$@" "$match"; done
-  done
-  [ $# != 0 ] || return 0
-  called=' '
-  set -f
-  # shellcheck disable=SC2013
-  for word in $(grep -hs / "$@"); do
+  set -- $starting
+  IFS=$kept
+  words=
+  [ $# = 0 ] || words=$(grep -hs / "$@")
+  for word in $words; do
     word=/${word#*/} word=${word%%[\"\';,]*}
     case $word in /usr/bin/* | /bin/* | /sbin/* | /usr/sbin/* | /lib/* | /usr/lib/* | /dev/* | /proc/* | /sys/*) continue ;; esac
-    case $called in *" $word "*) ;; *) [ ! -f "$ROOT$word" ] || called="$called$word " ;; esac
+    case $called in *" $word "*) continue ;; esac
+    inside "$word" || continue
+    if [ -f "$place" ]; then called="$called$word "
+    else
+      # A script whose very name tells of it is to be looked at.
+      case $word in */*vfio* | */*bind* | */*passthr*) called="$called$word " ;; esac
+    fi
+  done
+  list=
+  for word in $called; do
+    if readable "$word"; then
+      list="$list$place$newline"
+      [ "$place" = "$ROOT$word" ] || moved="$moved$place $word$newline"
+    else named_too "$word"
+    fi
   done
   set +f
-  with "$wanted" "$called" -I
-  names=$wanted
-  each_found also_named
-  with "$names" "$starters"
-  [ -z "$found" ] || for pattern in wants requires; do names "/etc/systemd/system/*.$pattern/*"; done
+  search "$wanted" -I
+  each_found file
+  each_found named_too
+  list=$starting
+  search "$names" ''
+  each_found file
+  something=$found
+  # Of a package only what binds by itself: its scripts are its own.
+  with "$wanted" '/usr/lib/systemd/system/*.service /lib/systemd/system/*.service'
+  [ -z "$something$found" ] || for pattern in wants requires; do names "/etc/systemd/system/*.$pattern/*"; done
 }
 
-also_named() { # a script's name, where it can stand in an expression
+named_too() { # a script's name, where it can stand in an expression
   case ${1##*/} in *[!A-Za-z0-9._-]*) names=. ;; *) names="$names|${1##*/}" ;; esac
 }
 
 names() { # links of a recorded tree may lead to what lies on the machine alone
   found=
-  for match in "$ROOT"$1; do
-    if [ -e "$match" ] || { [ -n "$ROOT" ] && [ -L "$match" ]; }; then found="$found${match#"$ROOT"}$newline"; fi
-  done
+  matches "$1" one_of_names
   text names "$1" "${found%"$newline"}"
+}
+
+one_of_names() {
+  [ -z "$ROOT" ] && [ ! -e "$1" ] || found="$found$1$newline"
 }
 
 tool() {
   if [ -n "$ROOT" ]; then
     if [ ! -e "$ROOT/.kpro/cmd/tools.out" ]; then
       unread tool "$1" "the recorded tree has no .kpro/cmd/tools.out"
-    elif grep -qx "$1" "$ROOT/.kpro/cmd/tools.out"; then text tool "$1" recorded
+    elif ! readable /.kpro/cmd/tools.out; then unread tool "$1" "the list of tools cannot be read"
+    elif grep -qx "$1" "$place"; then text tool "$1" recorded
     else absent tool "$1"
     fi
     return
@@ -211,17 +347,24 @@ cmd() { # NAME COMMAND
     said=$(sh -c "$2" 2>&1 </dev/null)
     text rc "$1" $?
     text cmd "$1" "$said"
-  elif [ -e "$ROOT/.kpro/cmd/$1.out" ]; then
-    bytes cmd "$1" <"$ROOT/.kpro/cmd/$1.out"
-    rc=0
-    [ ! -e "$ROOT/.kpro/cmd/$1.rc" ] || read -r rc <"$ROOT/.kpro/cmd/$1.rc"
-    text rc "$1" "$rc"
+  elif inside "/.kpro/cmd/$1.out" && [ -f "$place" ] && [ -r "$place" ]; then
+    bytes cmd "$1" <"$place"
+    value "$ROOT/.kpro/cmd/$1.rc"
+    text rc "$1" "${line:-0}"
+  elif [ -e "$ROOT/.kpro/cmd/$1.out" ]; then unread cmd "$1" "its record cannot be read"
   else unread cmd "$1" "the recorded tree has no .kpro/cmd/$1.out"
   fi
 }
 
 value() { # sets line: the first line of a small file, empty when it is not there
   line=
+  if [ -n "$ROOT" ]; then
+    # The values of one folder are read one after another.
+    [ "${1%/*}" = "$asked" ] || { asked=${1%/*} held=; inside "${asked#"$ROOT"}" && held=$place; }
+    set -- "$held/${1##*/}"
+    [ ! -L "$1" ] || { inside "${1#"$ROOT"}" && set -- "$place"; } || return 0
+    [ -f "$1" ] || return 0
+  fi
   [ ! -r "$1" ] || read -r line <"$1" 2>/dev/null || :
 }
 
@@ -265,7 +408,7 @@ pci() { # the functions of NVIDIA, and what shares an IOMMU group with them
   if [ -n "$ours" ]; then
     heads=$newline$(cd "$bus/" && for bdf in $ours; do
       printf '%s ' "$bdf"
-      od -An -v -tx1 -N4 "$bdf/config" 2>/dev/null || echo
+      { [ -f "$bdf/config" ] && od -An -v -tx1 -N4 "$bdf/config" 2>/dev/null; } || echo
     done)$newline
   fi
   unbound=
@@ -325,7 +468,7 @@ of_function() {
   case $heads in *"$newline$1 "*) target=${heads#*"$newline$1 "} target=${target%%"$newline"*} ;; esac
   seen="${seen}config=$target$newline"
   line=
-  [ ! -r "$device/resource" ] || { read -r line && read -r line; } <"$device/resource" || :
+  [ ! -f "$device/resource" ] || [ ! -r "$device/resource" ] || { read -r line && read -r line; } <"$device/resource" || :
   seen="${seen}bar1=$line$newline"
   line=
   for place in "$device"/vfio-dev/*; do [ ! -e "$place" ] || line=${place##*/}; done
@@ -336,6 +479,8 @@ vms() { # definitions of virtual machines that name PCI devices, and what shows 
   if [ -d "$ROOT/etc/pve" ]; then proxmox "$1"; else absent vms /etc/pve; fi
   [ -d "$ROOT/etc/libvirt/qemu" ] || return 0
   with '<hostdev|hostdev.>' '/etc/libvirt/qemu/*.xml'
+  search '</domain>' -L
+  each_found file_of_some_size
   names '/etc/libvirt/qemu/autostart/*'
   names '/run/libvirt/qemu/*.pid'
 }
@@ -352,19 +497,37 @@ proxmox() {
   node=${node##*/}
   [ -d "$ROOT/etc/pve/nodes/$node" ] || node=
   snippets='/var/lib/vz/snippets/*'
-  [ ! -r "$ROOT/etc/pve/storage.cfg" ] || while read -r key line; do
+  inside /etc/pve/storage.cfg || place=
+  [ ! -f "$place" ] || [ ! -r "$place" ] || while read -r key line; do
     [ "$key" != path ] || snippets="$snippets $line/snippets/*"
-  done <"$ROOT/etc/pve/storage.cfg"
+  done <"$place"
   with "$1" "$snippets" -I
   pattern='/etc/pve/nodes/*/qemu-server/*.conf'
   [ -n "$nodes" ] || pattern='/etc/pve/qemu-server/*.conf'
   with '^hostpci|vfio-pci|^hookscript' "$pattern"
   each_found of_machine
+  # What is no text at all may say anything.
+  search '' -LI
+  each_found file_of_some_size
+  listed_machines
   reserved=/run/qemu-server/pci-id-reservations
   file "$reserved"
-  [ -r "$ROOT$reserved" ] || return 0
+  inside "$reserved" && [ -f "$place" ] && [ -r "$place" ] || return 0
+  from=$place
   cmd date 'date +%s'
-  while read -r _ _ line; do case $line in pid:*) process "${line#pid:}" ;; esac; done <"$ROOT$reserved"
+  while read -r _ _ line; do case $line in pid:*) process "${line#pid:}" ;; esac; done <"$from"
+}
+
+file_of_some_size() { # an empty one says nothing
+  inside "$1" || return 0
+  [ ! -s "$place" ] || file "$1"
+}
+
+listed_machines() { # a tree may tell of a machine whose definition it lacks
+  [ -n "$ROOT" ] && [ -e "$ROOT/.kpro/cmd/qm-list.out" ] || return 0
+  cmd qm-list
+  names '/etc/pve/nodes/*/qemu-server/*.conf'
+  names '/etc/pve/qemu-server/*.conf'
 }
 
 of_machine() { # PATH of a definition: is it at work?

@@ -11,6 +11,7 @@ from types import ModuleType
 import click
 
 from provision.assign.command import assign
+from provision.entry import Entry
 from provision.init.command import init
 from provision.inspect.command import inspect, record
 from provision.status.command import status
@@ -54,7 +55,9 @@ def _commands() -> ModuleType:
 
 
 @click.group(
-    epilog=EXAMPLES, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
+    cls=Entry,
+    epilog=EXAMPLES,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
 @click.version_option(package_name="kpro")
 def main() -> None:
@@ -80,7 +83,8 @@ def plan(
 ) -> None:
     """Shows what would be done, or every reason why nothing would be. Changes nothing.
 
-    INVENTORY is a file, or a bare word for inventories/<word>.py.
+    INVENTORY is a file, or a bare word for inventories/<word>.py. The plan for people goes to stderr; stdout is for
+    --json alone.
     """
     sys.exit(_commands().plan(inventory, limit, phases, sysroot, as_json))
 

@@ -18,14 +18,27 @@ ASSIGNED = "/var/lib/kpro/assigned.json"
 PROXMOX_LOADERS = "/etc/kernel/proxmox-boot-uuids"
 """The boot partitions that proxmox-boot-tool keeps; without it the boot loader is plain GRUB."""
 
-_MODPROBE = ("/etc/modprobe.d", "/run/modprobe.d", "/usr/local/lib/modprobe.d", "/usr/lib/modprobe.d")
+_MODPROBE = (
+    "/etc/modprobe.d",
+    "/run/modprobe.d",
+    "/usr/local/lib/modprobe.d",
+    "/usr/lib/modprobe.d",
+    "/lib/modprobe.d",
+)
 _LISTS = (
     "/etc/modules-load.d",
     "/run/modules-load.d",
     "/usr/local/lib/modules-load.d",
     "/usr/lib/modules-load.d",
+    "/lib/modules-load.d",
 )
-_RULES = ("/etc/udev/rules.d", "/run/udev/rules.d", "/usr/local/lib/udev/rules.d", "/usr/lib/udev/rules.d")
+_RULES = (
+    "/etc/udev/rules.d",
+    "/run/udev/rules.d",
+    "/usr/local/lib/udev/rules.d",
+    "/usr/lib/udev/rules.d",
+    "/lib/udev/rules.d",
+)
 
 _DRACUT_FILE = "/etc/dracut.conf"
 _DRACUT = ("/etc/dracut.conf.d", "/usr/lib/dracut/dracut.conf.d")
@@ -49,9 +62,10 @@ _KERNEL_LOG = f"dmesg 2>&1 | grep -iE '{KERNEL_LOG_TELLS}' | tail -n 500"
 
 REQUESTS = [
     *(f"glob:{folder}/*.conf" for folder in (*_MODPROBE, *_LISTS)),
-    *(f"glob:{folder}/*.rules" for folder in _RULES[:-1]),
+    *(f"glob:{folder}/*.rules" for folder in _RULES[:-2]),
     # Of what packages brought, only what can concern functions: one process for all of it.
-    f"with:vfio|pci-stub|driver_override|nodedev-detach|driverctl:{_RULES[-1]}/*.rules {_DRACUT[1]}/*.conf"
+    f"with:vfio|pci-stub|driver_override|nodedev-detach|driverctl:{_RULES[-2]}/*.rules {_RULES[-1]}/*.rules"
+    f" {_DRACUT[1]}/*.conf"
     f" {_INITRAMFS[1]}hooks/* {_INITRAMFS[1]}scripts/*/*",
     "file:/etc/modules",
     "file:/etc/initramfs-tools/modules",
@@ -125,16 +139,27 @@ class Module:
 
 def modules(snapshot: Snapshot) -> dict[str, Module]:
     """The lines of /proc/modules: name, size, uses, holders with commas, state, address."""
-    text = snapshot.text("/proc/modules")
+    text = text_of(snapshot, "/proc/modules")
     if text is None:
         raise CouldNotLook("/proc/modules is not there")
     found = {}
-    for line in text.splitlines():
+    for number, line in enumerate(filter(str.strip, text.splitlines()), 1):
         words = line.split()
-        if len(words) >= 4 and words[2].isdecimal():
-            holders = tuple(name for name in words[3].split(",") if name and name != "-")
-            found[words[0]] = Module(words[0], int(words[2]), holders)
+        if len(words) < 4 or not words[1].isdecimal() or not words[2].isdecimal():
+            raise CouldNotLook(
+                f"/proc/modules is not readable as a list of modules: line {number}: {line[:80]!r}"
+            )
+        holders = tuple(name for name in words[3].split(",") if name and name != "-")
+        found[words[0]] = Module(words[0], int(words[2]), holders)
     return found
+
+
+def running_command_line(snapshot: Snapshot) -> str:
+    """What the kernel was started with. Raises CouldNotLook where it says nothing: no kernel is started so."""
+    text = text_of(snapshot, "/proc/cmdline")
+    if text is None or not text.strip():
+        raise CouldNotLook(f"/proc/cmdline {'is not there' if text is None else 'is empty'}")
+    return text
 
 
 def running_kernel(snapshot: Snapshot) -> str:
@@ -211,7 +236,7 @@ def files_of(snapshot: Snapshot, folders: tuple[str, ...], end: str = "") -> dic
     found: dict[str, str] = {}
     taken: set[str] = set()
     for folder in folders:
-        for path in sorted(snapshot.paths("file")):
+        for path in sorted(snapshot.files(f"{folder}/")):
             name = path.removeprefix(f"{folder}/")
             if path == f"{folder}/{name}" and "/" not in name and name.endswith(end) and name not in taken:
                 taken.add(name)
@@ -220,9 +245,8 @@ def files_of(snapshot: Snapshot, folders: tuple[str, ...], end: str = "") -> dic
 
 
 def text_of(snapshot: Snapshot, path: str) -> str | None:
-    """A configuration file as text from which the same bytes can be made again."""
-    data = snapshot.file(path)
-    return None if data is None else data.decode(errors="surrogateescape")
+    """A configuration file as text from which the same bytes can be made again. Raises CouldNotLook."""
+    return snapshot.plain(path)
 
 
 def kernel_log(snapshot: Snapshot) -> tuple[str, ...]:
@@ -267,7 +291,7 @@ def is_link(snapshot: Snapshot, path: str) -> bool:
 def command_lines(snapshot: Snapshot) -> dict[str, str]:
     """The files that the kernel's command line of the next boot is made of."""
     paths = ["/etc/default/grub", "/etc/kernel/cmdline"]
-    paths += [path for path in snapshot.paths("file") if path.startswith("/etc/default/grub.d/")]
+    paths += snapshot.files("/etc/default/grub.d/")
     found = {path: text_of(snapshot, path) for path in paths}
     return {path: text for path, text in found.items() if text is not None}
 
@@ -280,8 +304,7 @@ def initramfs_scripts(snapshot: Snapshot) -> dict[str, str]:
     """Hooks and scripts of the initramfs: those that the operator added, and others that bind functions."""
     return {
         path: text_of(snapshot, path) or ""
-        for path in snapshot.paths("file")
-        if path.startswith(
-            tuple(f"{folder}{kind}/" for folder in _INITRAMFS for kind in ("hooks", "scripts"))
+        for path in snapshot.files(
+            *(f"{folder}{kind}/" for folder in _INITRAMFS for kind in ("hooks", "scripts"))
         )
     }

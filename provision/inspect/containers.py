@@ -10,12 +10,13 @@ from typing import Any
 from checks.snapshot import CouldNotLook, Snapshot
 from provision.guest.proxmox import grammar, judge
 from provision.guest.proxmox.schema import DEVICE
-from provision.inspect.report import Finding
+from provision.inspect.report import UNKNOWN, Finding
 
 _CONF = re.compile(r"/etc/pve/(?:nodes/([^/]+)/)?lxc/(\d+)\.conf")
 _PLAIN = re.compile(r"/var/lib/lxc/([^/]+)/config")
 _MOUNT = re.compile(r"(/dev/(?:nvidia|vfio/)\S*)\s")
 _ALLOW = re.compile(r"c\s+(\d+):\S+\s+\S+")
+_NO_TEXT = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 _SOURCE = "proxmox/pve-container, PVE/LXC/Config.pm"
 
 
@@ -30,7 +31,8 @@ class Device:
 
 @dataclass(frozen=True)
 class Container:
-    """``conf``: Proxmox's file, None for plain LXC. ``majors``: those that raw lines allow."""
+    """``conf``: Proxmox's file, None for plain LXC. ``majors``: those that raw lines allow.
+    ``is_text`` False: the file holds bytes that no text has, and nothing was read from it."""
 
     id: str
     path: str
@@ -38,6 +40,7 @@ class Container:
     majors: tuple[int, ...]
     unprivileged: bool
     conf: grammar.Conf | None = None
+    is_text: bool = True
 
     def has_any(self, nodes: Iterable[str]) -> bool:
         """Is it given one of these device nodes?"""
@@ -53,6 +56,8 @@ class Container:
     @property
     def verdict(self) -> str:
         """What Proxmox's parser and kpro's own rules make of the file."""
+        if not self.is_text:
+            return "not judged: its bytes are no text"
         if self.conf is None:
             return "not judged: a file of plain LXC"
         if self.is_empty:
@@ -67,7 +72,7 @@ class Container:
             "id": self.id,
             "path": self.path,
             "verdict": self.verdict,
-            "unprivileged": "unknown" if self.is_empty else self.unprivileged,
+            "unprivileged": self.unprivileged if self.is_text and not self.is_empty else UNKNOWN,
             "devices": [{"path": one.path, "how": one.how, "line": one.line} for one in self.devices],
             "raw_majors": list(self.majors),
         }
@@ -83,6 +88,11 @@ def containers(snapshot: Snapshot) -> tuple[Container, ...]:
         text = snapshot.text(path)
         if text is None:
             raise CouldNotLook(f"{path} is gone")
+        if _NO_TEXT.search(text):
+            identity = (proxmox or plain or ("", "", ""))[2 if proxmox else 1]
+            broken = Container(identity, path, (), (), False, is_text=False)
+            found.setdefault((identity, proxmox is not None), broken)
+            continue
         if proxmox is not None:
             # /etc/pve/lxc leads to the folder of this node: the same file under two names.
             found.setdefault((proxmox[2], True), _proxmox(proxmox[2], path, text))
@@ -129,6 +139,17 @@ def _raw(rows: Sequence[tuple[int, str, str]]) -> tuple[tuple[Device, ...], tupl
 def findings(found: Sequence[Container], numbers: Mapping[str, int] | None) -> Iterator[Finding]:
     """``numbers``: the majors of the machine by name, None where they are not known."""
     for container in found:
+        if not container.is_text:
+            yield Finding(
+                "container.no-text",
+                "problem",
+                f"container {container.id}, {container.path}",
+                "the file holds bytes that no text has",
+                "it was overwritten or damaged: which GPUs the container is given cannot be told",
+                "put it back from a backup (vzdump keeps it in each archive)",
+                _SOURCE,
+            )
+            continue
         for one in judge.findings(container.conf, numbers) if container.conf else ():
             section = f" [{one.section}]" if one.section else ""
             yield Finding(

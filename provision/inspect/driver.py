@@ -224,5 +224,13 @@ def secure_boot(look: Look, texts: Texts) -> str:
         snapshot.text(path) is None
         for path in ("/sys/module/module/parameters/sig_enforce", "/sys/kernel/security/lockdown")
     ):
-        raise CouldNotLook("neither mokutil nor the kernel was asked")
+        efi = snapshot.sections.get(("dir", "/sys/firmware/efi"))
+        if efi is not None and (efi.error, efi.data) == (None, None) and look.is_absent("/sys/firmware/efi"):
+            # Secure Boot is a part of EFI.
+            return "disabled"
+        raise CouldNotLook(
+            "neither mokutil nor the kernel was asked"
+            if look.recorded
+            else "mokutil said nothing of it, and the kernel tells neither sig_enforce nor lockdown"
+        )
     return "enforced" if driver_seen.must_be_signed(snapshot) else "not enforced"

@@ -40,6 +40,7 @@ def examine(snapshot: Snapshot, machine: Machine | None = None, *, recorded: boo
             *started.findings(seen),
         ),
         seen.look.unknown,
+        _host_name(seen) if recorded and machine else None,
     )
 
 

@@ -51,7 +51,11 @@ def loaders(look: Look, texts: Texts) -> tuple[Loader, ...]:
         for loader in _of_files(look, managed):
             found.setdefault(loader.name, loader)
     if not found:
-        raise CouldNotLook("nothing was recorded that tells the boot loader")
+        raise CouldNotLook(
+            "nothing was recorded that tells the boot loader"
+            if look.recorded
+            else "neither GRUB's files nor proxmox-boot-tool nor efibootmgr tell the boot loader"
+        )
     return tuple(found.values())
 
 

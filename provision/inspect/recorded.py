@@ -11,6 +11,7 @@ from typing import Any
 from provision.inspect.examine import examine
 from provision.inspect.report import Report
 from provision.inspect.requests import requests
+from provision.printable import printable
 from provision.spec import Machine
 
 
@@ -39,7 +40,7 @@ def inspect(inventory: str | None, limit: Sequence[str], root: Path, as_json: bo
 def failed(reasons: Sequence[str], code: int, as_json: bool) -> int:
     """Says why nothing could be looked at."""
     for reason in reasons:
-        print(f"error: {reason}", file=sys.stderr)  # noqa: T201
+        print(printable(f"error: {reason}"), file=sys.stderr)  # noqa: T201
     if as_json:
         document(code, {"error": "; ".join(reasons), "reasons": list(reasons)})
     return code

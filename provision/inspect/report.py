@@ -129,7 +129,8 @@ class GpuReport:
 
 @dataclass(frozen=True)
 class Report:
-    """One machine. ``host`` is what is true of it as a whole; ``unknown``: what could not be told, and why."""
+    """One machine. ``host`` is what is true of it as a whole; ``unknown``: what could not be told, and why.
+    ``tree_of``: whose tree was read for a machine of an inventory, None for the machine itself."""
 
     machine: str
     gpus: tuple[GpuReport, ...] | None
@@ -137,10 +138,12 @@ class Report:
     holders: tuple[Held, ...]
     findings: tuple[Finding, ...]
     unknown: Mapping[str, str] = field(default_factory=dict)
+    tree_of: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
         return {
             "machine": self.machine,
+            **({} if self.tree_of is None else {"tree_of": self.tree_of}),
             "gpus": UNKNOWN if self.gpus is None else [gpu.as_dict() for gpu in self.gpus],
             "host": dict(self.host),
             "holders": [holder.as_dict() for holder in self.holders],

@@ -39,12 +39,12 @@ _COMMANDS = (
     "cmd:proxmox-boot-tool-status:proxmox-boot-tool status",
     "cmd:mokutil-sb-state:mokutil --sb-state",
     "cmd:efibootmgr-v:efibootmgr -v",
+    "cmd:lsmod:lsmod",
 )
 _TOOLS = ("qm", "pct", "dkms", "proxmox-boot-tool", "update-grub", "mokutil", "virsh", "lxc-ls", "driverctl")
 
 RECORDED = (
     "cmd:dpkg-l:dpkg -l",
-    "cmd:lsmod:lsmod",
     "cmd:lspci-Dnn:lspci -Dnn",
     "cmd:pveversion:pveversion -v",
     "cmd:qm-list:qm list",

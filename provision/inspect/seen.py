@@ -58,7 +58,7 @@ class Seen:
 def seen(snapshot: Snapshot, machine: Machine | None, recorded: bool) -> Seen:
     """Reads it all; nothing is raised."""
     look = Look(snapshot, recorded)
-    said = texts.gather(snapshot)
+    said = texts.gather(snapshot, recorded)
     ask = look.attempt
     held = holding.holders(look)
     return Seen(

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
-from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
-from provision.inspect.report import Finding, GpuReport, Held, Report
+from provision.inspect.report import UNKNOWN, Finding, GpuReport, Held, Report
 from provision.inspect.show_host import lines
+from provision.printable import escape, printable
 
 _KINDS = {"problem": "red", "warning": "yellow", "note": "cyan"}
 
@@ -24,7 +24,11 @@ def show(reports: Sequence[Report], console: Console | None = None) -> None:
 
 
 def _machine(out: Console, report: Report) -> None:
-    out.print(f"[bold]{escape(report.machine)}[/]")
+    other = report.tree_of not in (None, report.machine)
+    tree = (
+        f", read from a tree of {'a machine without a name' if report.tree_of == UNKNOWN else report.tree_of}"
+    )
+    out.print(f"[bold]{escape(report.machine)}[/]{escape(tree) if other else ''}")
     _rows(out, lines(report.host), 2)
     if report.gpus is None:
         _rows(out, [("GPUs", "unknown")], 2)
@@ -76,7 +80,7 @@ def _rows(out: Console, rows: Iterable[tuple[str, str]], indent: int) -> None:
 def _plainly(out: Console, rows: Sequence[tuple[str, str]], indent: int) -> None:
     width = max((len(heading) for heading, _ in rows), default=0)
     for heading, text in rows:
-        out.print(f"{'':{indent}}{heading:<{width}}  {text}", markup=False, soft_wrap=True)
+        out.print(f"{'':{indent}}{heading:<{width}}  {printable(text)}", markup=False, soft_wrap=True)
 
 
 def _gpu(gpu: GpuReport, before: GpuReport | None) -> Iterator[tuple[str, str]]:

@@ -20,12 +20,13 @@ def lines(host: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield from _of("other DKMS", _listed(host, "dkms", _other_dkms))
     yield from _of("VM", _listed(host, "virtual_machines", _vm))
     yield from _of("container", _listed(host, "containers", _container))
-    yield from _of("NVSwitch", _listed(host, "nvswitches", _plain))
+    yield from _of("mapping", _listed(host, "mappings", _mapping))
+    yield from _of("NVSwitch", _listed(host, "nvswitches", _switch))
     yield from _of("fabric manager", _plain(host.get("fabric_manager")))
     told = {
         "driver", "modules_installed", "modules_loaded", "kernel_running", "kernel_next", "kernels_installed",
         "boot_loaders", "command_line", "secure_boot", "dkms", "virtual_machines", "containers", "nvswitches",
-        "fabric_manager", "majors", "device_nodes",
+        "fabric_manager", "mappings", "majors", "device_nodes",
     }  # fmt: skip
     for name, value in host.items():
         if name not in told:
@@ -111,7 +112,8 @@ def _vm(vm: Any) -> str | None:
         f"not resolved: {vm['unresolved']}" if vm.get("unresolved") not in _NONE else "",
     ]
     said = "; ".join(one for one in more if one)
-    return f"{vm['vm']}{name} is {vm['status']}, {vm['where']}: {vm['text']}" + (f" ({said})" if said else "")
+    state = "not known to run or not" if vm["status"] == UNKNOWN else vm["status"]
+    return f"{vm['vm']}{name} is {state}, {vm['where']}: {vm['text']}" + (f" ({said})" if said else "")
 
 
 def _container(container: Any) -> str | None:
@@ -119,10 +121,31 @@ def _container(container: Any) -> str | None:
         return _plain(container)
     kind = {True: "unprivileged", False: "privileged"}.get(container.get("unprivileged", ""), "")
     parts = [f"{container['id']}", kind, f"its configuration is {container['verdict']}"]
-    devices = _plain(container.get("devices"))
+    devices = [_device(one) for one in container.get("devices") or ()]
     if devices:
-        parts.append(f"passes in {devices}")
+        parts.append(f"passes in {', '.join(devices)}")
     majors = _plain(container.get("raw_majors"))
     if majors:
         parts.append(f"majors written down: {majors}")
     return ", ".join(part for part in parts if part)
+
+
+def _device(device: Mapping[str, Any]) -> str:
+    how = str(device["how"])
+    key, _, options = how.partition(" ")
+    raw = not key.startswith("dev")
+    return f"{device['path']} ({how if raw or not options else f'{key}, {options}'}, line {device['line']})"
+
+
+def _mapping(row: Any) -> str | None:
+    if not isinstance(row, Mapping):
+        return _plain(row)
+    wrong = f"; wrong: {row['wrong']}" if row.get("wrong") else ""
+    functions = ", ".join(row["functions"]) or "no function"
+    return f"{row['mapping']} is {functions} on node {row['node']} ({row['where']}){wrong}"
+
+
+def _switch(switch: Any) -> str | None:
+    if not isinstance(switch, Mapping):
+        return _plain(switch)
+    return f"{switch['bdf']}, IOMMU group {switch['iommu_group']}"

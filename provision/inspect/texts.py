@@ -85,10 +85,11 @@ class Output:
 
 @dataclass(frozen=True)
 class Texts:
-    """Outputs by kind; ``strange`` are those of a tree that no kind fits."""
+    """Outputs by kind; ``strange`` are those that no kind fits; ``recorded``: they are of a tree."""
 
     by_kind: Mapping[str, tuple[Output, ...]]
     strange: tuple[Output, ...] = ()
+    recorded: bool = True
 
     def of(self, kind: str) -> tuple[Output, ...]:
         return self.by_kind.get(kind, ())
@@ -97,17 +98,28 @@ class Texts:
         """Those of a kind. Raises CouldNotLook when there are none."""
         found = self.of(kind)
         if not found:
-            raise CouldNotLook(f"no output of {kind} was recorded")
+            raise CouldNotLook(
+                f"no output of {kind} was recorded" if self.recorded else f"{kind} gave no output"
+            )
         return found
 
 
-# What the planner's own looks ask for: they have readers of their own.
+# What the planner's own looks and a record ask for: they have readers of their own.
 _OWN = re.compile(
-    r"openers|uname-r|id-u|df|driver-\w+|pct-.*|qm-.*|lxc-.*|tools|userspace.*|pveversion|nvidia-smi-L|apt-.*|dpkg-l|date|cgroups?|users?.*"
+    r"openers|uname-r|id-u|df|driver-\w+|pct-.*|qm-.*|lxc-.*|tools|userspace.*|pveversion|nvidia-smi-L|apt-.*|dpkg-l"
+    r"|date(?:-month)?|cgroups?|users?.*|fabric-manager-unit|gpu-owners|grub-default|hypervisor|nvlink-sw-mng"
+    r"|nvidia-libraries|pve-container|pveam-list-.*|sizes-.*|models?-.*|lock-held|last-run|running-.*|units?(?:-.*)?"
+    r"|uptime|uid-.*"
 )
 
 
-def gather(snapshot: Snapshot) -> Texts:
+def is_known(name: str) -> bool:
+    """Is it an output that this house asks for by that name?"""
+    known = _OWN.fullmatch(name) or name.startswith("lspci")
+    return bool(known) or any(re.match(names, name) for names, _ in _KINDS.values())
+
+
+def gather(snapshot: Snapshot, recorded: bool = True) -> Texts:
     """Everything that commands said, of a live machine or a recorded tree."""
     outputs = _of_commands(snapshot)
     outputs += [output for output in _of_tree(snapshot) if output.name not in {one.name for one in outputs}]
@@ -118,12 +130,9 @@ def gather(snapshot: Snapshot) -> Texts:
         for kind in found:
             if not any(other.text == output.text for other in kinds.setdefault(kind, [])):
                 kinds[kind].append(output)
-        known = _OWN.fullmatch(output.name) or any(
-            re.match(names, output.name) for names, _ in _KINDS.values()
-        )
-        if not found and not known and output.text.strip() and output.code != 127:
+        if not found and not is_known(output.name) and output.text.strip() and output.code != 127:
             strange.append(output)
-    return Texts({kind: tuple(found) for kind, found in kinds.items()}, tuple(strange))
+    return Texts({kind: tuple(found) for kind, found in kinds.items()}, tuple(strange), recorded)
 
 
 def kinds_of(output: Output) -> list[str]:

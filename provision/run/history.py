@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from provision.printable import printable
 from provision.run import journal
 from provision.run.errors import EXIT_DONE, EXIT_USAGE
 
@@ -64,7 +65,9 @@ def _one(run: str, as_json: bool) -> int:
             if key not in ("at", "run", "event") and value not in (None, [])
         }
         click.echo(
-            f"{event['at']}  {event['event']:<10} "
-            + "  ".join(f"{key}={value}" for key, value in facts.items())
+            printable(
+                f"{event['at']}  {event['event']:<10} "
+                + "  ".join(f"{key}={value}" for key, value in facts.items())
+            )
         )
     return EXIT_DONE

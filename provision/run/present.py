@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from provision.plan import Plan, Step
+from provision.printable import printable
 from provision.run.errors import EXIT_PENDING
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def _line(text: str = "", **style: object) -> None:
-    click.echo(click.style(text, **style), err=True)  # type: ignore[arg-type]
+    click.echo(click.style(printable(text), **style), err=True)  # type: ignore[arg-type]
 
 
 def usage(reasons: Sequence[str]) -> None:

@@ -21,6 +21,7 @@ from provision.host.reboot import FOLLOWS_A_BOOT
 from provision.host.swap import STOP
 from provision.plan import PHASES, Item, Plan
 from provision.planner import Observed, Wanted, guest_requests, plan_machine, requests, restrict
+from provision.printable import printable
 from provision.run import host_journal, lock
 from provision.run.errors import EXIT_DONE, EXIT_ERROR, HostChanged, RebootPending, RunError
 from provision.run.exchange import Exchange
@@ -30,7 +31,7 @@ from provision.spec import Machine
 
 
 def say_on_stderr(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)  # noqa: T201
+    print(printable(text), file=sys.stderr, flush=True)  # noqa: T201
 
 
 class Session:

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
-from rich.markup import escape
 
+from provision.printable import escape
 from provision.status.state import UNKNOWN, Status
 
 _COLOURS = {"in sync": "green", "pending": "yellow", "refused": "red", "unknown": "red"}

@@ -177,20 +177,3 @@ def test_a_kernel_that_no_driver_can_be_had_for_is_not_booted(
     assert f">gnulinux-{vm_image.kernel}-advanced-" in defaults(metal)
     assert metal.plan()["exit"] == 0
     assert metal.answer().strip()
-
-
-def test_a_kernel_that_arrives_gets_its_driver_before_it_boots_and_all_is_in_sync(
-    metal: Metal, arrived: str
-) -> None:
-    packages.driver(*OLD, arrived)
-    metal.write()
-    done = metal.apply()
-    assert done.returncode == 0, done.stderr[-5000:]
-    assert "gnulinux-" not in defaults(metal)
-    assert metal.sh(f"modinfo -k {arrived} -F version nvidia").strip() == OLD[0]
-    metal.vm.reboot()
-    assert metal.sh("uname -r").strip() == arrived
-    in_service(metal, OLD)
-    again = metal.provision("apply", str(metal.inventory), "--json")
-    assert again.returncode == 0, again.stderr[-3000:]
-    assert json.loads(again.stdout)["changed"] == []

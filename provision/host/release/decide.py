@@ -7,9 +7,9 @@ from typing import Literal
 
 from checks.snapshot import CouldNotLook, Snapshot
 from provision.guest import ours
-from provision.host import assigned, boot, users, view
+from provision.host import assigned, boot, shown, users, view
 from provision.host.moves import Edits, Load, Reason, Regenerate, Switch
-from provision.host.release import configuration, machines, refusals, remarks
+from provision.host.release import configuration, machines, places, refusals, remarks
 from provision.host.release.reasons import ROWS, Look
 from provision.host.release.state import Hands, hands, moves
 from provision.host.view import PciFunction
@@ -25,6 +25,7 @@ def metal_plan(machine: Machine, snapshot: Snapshot) -> tuple[Plan, tuple[Reason
     seen = hands(machine, snapshot) if machine.gpus or assigned.read(snapshot) else None
     if seen is None or not (seen.gpus or seen.assigned):
         return Plan(machine.name), ()
+    shown.needed(snapshot)
     look = look_at(machine, snapshot)
     if look.driver is None and any(gpu.driver == "nvidia" for gpu in seen.gpus):
         raise CouldNotLook("a GPU is bound to nvidia, and /proc/driver/nvidia/version is not there")
@@ -42,7 +43,7 @@ def look_at(machine: Machine, snapshot: Snapshot) -> Look:
     """What the rows of reasons look at. Raises CouldNotLook."""
     pinned = (machine.driver.version, machine.driver.flavour) if machine.driver else None
     return Look(
-        snapshot.text("/proc/cmdline") or "",
+        boot.running_command_line(snapshot),
         boot.running_kernel(snapshot),
         boot.module_trees(snapshot),
         boot.modules(snapshot),
@@ -148,7 +149,8 @@ def _notes(snapshot: Snapshot, seen: Hands) -> list[str]:
         if place.cleaned(seen.target) != place.text:
             left = {holder.text for holder in place.left(seen.target)}
             notes += [f"{holder} ({holder.what})" for holder in place.holders if holder.text not in left]
-    return notes + machines.notes(snapshot, seen) + remarks.remarks(snapshot, seen)
+    notes += machines.notes(snapshot, seen) + remarks.remarks(snapshot, seen)
+    return notes + places.not_looked_at(snapshot) + shown.notes(snapshot)
 
 
 def _item(machine: Machine, step: Step, kind: str, subject: str, text: str, move: object) -> Item:

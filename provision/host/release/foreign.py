@@ -84,6 +84,12 @@ def unit(path: str, text: str, called: Mapping[str, str], enabled: bool) -> tupl
     return ()
 
 
+def scripts(text: str) -> list[str]:
+    """All that a unit of systemd runs, by path."""
+    lines = (line for _, line in _joined(text) if re.match(r"\s*Exec\w+\s*=", line))
+    return [path for line in lines for path in _PATH.findall(line)]
+
+
 def unit_name(path: str) -> str:
     """The unit that a file of systemd belongs to; a drop-in belongs to that of its folder."""
     folder, _, name = path.rpartition("/")

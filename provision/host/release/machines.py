@@ -92,9 +92,23 @@ def notes(snapshot: Snapshot, seen: Hands) -> list[str]:
     """What mentions the GPUs and holds none now: snapshots, templates, mappings that lead nowhere, what was left."""
     found = []
     concerned = [one for gpu in seen.gpus for one in group_of(seen, gpu)]
-    references = [reference for reference in vms.vm_references(snapshot) if reference.local]
+    everywhere = vms.vm_references(snapshot)
+    for reference in everywhere:
+        here = any(address.covers(one.bdf) for address in reference.elsewhere for one in concerned)
+        if here and reference.ha == "started" and reference.section in ("current", "pending"):
+            found.append(
+                f"{reference}: the HA manager keeps virtual machine {reference.vmid} of node {reference.node} started, "
+                f"and its mapping {reference.mapping} has a GPU of this machine: moved here, it would take it "
+                f"(ha-manager set vm:{reference.vmid} --state stopped, or take the entry out of the mapping)"
+            )
+    references = [reference for reference in everywhere if reference.local]
     for reference in references:
         ours = any(reference.covers(one.bdf) for one in concerned)
+        if ours and reference.leaving and reference.status == "stopped" and reference.section == "current":
+            found.append(
+                f"{reference}: virtual machine {reference.vmid} is stopped and gives it back: its next start takes "
+                "the line out first, and does not take the GPU"
+            )
         if reference.unresolved is not None:
             found.append(f"{reference}: {reference.unresolved}; it names no device")
         elif ours and reference.section == "snapshot":

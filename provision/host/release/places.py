@@ -17,8 +17,9 @@ OWN = (DRIVER_FILE, RULES_FILE, MODULES_FILE)
 UNITS = "/etc/systemd/system/kpro-"
 """kpro's own units hand the GPUs to NVIDIA's driver: they hold none."""
 
-_ELSEWHERE = ("/run/", "/usr/local/lib/", "/usr/lib/")
+_ELSEWHERE = ("/run/", "/usr/local/lib/", "/usr/lib/", "/lib/")
 _UNITS = ("/etc/systemd/system/", "/usr/local/lib/systemd/system/")
+_OF_PACKAGES = ("/usr/lib/systemd/system/", "/lib/systemd/system/")
 _OUR_UNITS = "kpro-"
 """kpro's own units set GPUs aside that stay with virtual machines, and no others."""
 
@@ -87,12 +88,18 @@ def _of_path(
 
 
 def _programs(snapshot: Snapshot) -> Iterator[Place]:
-    texts = {path: boot.text_of(snapshot, path) or "" for path in snapshot.paths("file")}
+    texts = {
+        path: (snapshot.file(path) or b"").decode(errors="surrogateescape") for path in snapshot.paths("file")
+    }
+    snapshot.files(*_UNITS, *_OF_PACKAGES, *_RUN_AT_START, *_CRON)
     for path, text in boot.initramfs_scripts(snapshot).items():
         yield Place(path, text, foreign.script, None)
     for path, text in texts.items():
-        if path.startswith(_UNITS) and path.endswith((".service", ".conf")):
-            if not foreign.unit_name(path).startswith(_OUR_UNITS):
+        if path.startswith((*_UNITS, *_OF_PACKAGES)) and path.endswith((".service", ".conf")):
+            name = foreign.unit_name(path)
+            # Packages bring units that nobody starts.
+            idle = path.startswith(_OF_PACKAGES) and not _is_started(snapshot, name, texts)
+            if not name.startswith(_OUR_UNITS) and not idle:
                 yield Place(path, text, _unit(snapshot, path, texts), None)
         elif path.startswith(_RUN_AT_START):
             yield Place(path, text, _starter(texts, foreign.rc_local), None)
@@ -113,6 +120,28 @@ def _starter(
     return lambda path, text: find(path, text, texts)
 
 
+def not_looked_at(snapshot: Snapshot) -> list[str]:
+    """The scripts of started units whose very names tell of binding, and which could not be looked into."""
+    texts = {path: (snapshot.file(path) or b"").decode(errors="replace") for path in snapshot.paths("file")}
+    found = []
+    for path, text in texts.items():
+        name = foreign.unit_name(path)
+        if (
+            not path.startswith(_UNITS)
+            or name.startswith(_OUR_UNITS)
+            or not _is_started(snapshot, name, texts)
+        ):
+            continue
+        for script in foreign.scripts(text):
+            section = snapshot.sections.get(("file", script))
+            if section is not None and section.data is None:
+                why = section.error or "it is not there"
+                found.append(
+                    f"{path}: {name} runs {script} when the machine starts, which was not looked at: {why}"
+                )
+    return list(dict.fromkeys(found))
+
+
 def _is_started(snapshot: Snapshot, name: str, texts: Mapping[str, str]) -> bool:
     """Does something start this unit? One without [Install] is started by others, and so may be one of a package, whose
     file is not in /etc; an instance or a link in a .wants folder starts it. What was not looked at may start it."""
@@ -120,7 +149,8 @@ def _is_started(snapshot: Snapshot, name: str, texts: Mapping[str, str]) -> bool
     if not all(section in snapshot.sections for section in sections):
         return True
     own = next((texts[folder + name] for folder in _UNITS if folder + name in texts), None)
-    if own is None or "[Install]" not in own:
+    of_package = own is None and any(folder + name in texts for folder in _OF_PACKAGES)
+    if not of_package and (own is None or "[Install]" not in own):
         return True
     template, _, end = name.partition("@.")
     links = [
@@ -134,4 +164,4 @@ def _is_started(snapshot: Snapshot, name: str, texts: Mapping[str, str]) -> bool
         if started == name or (end and started.startswith(f"{template}@") and started.endswith(end)):
             return True
     # Every machine that boots has such links: where there is none, they were not looked at.
-    return not links
+    return not links and not of_package

@@ -20,7 +20,7 @@ _RUN = "/run/libvirt/qemu"
 def references(snapshot: Snapshot) -> tuple[VmReference, ...]:
     """What libvirt's domains name. Raises CouldNotLook when one of them is not XML."""
     found: list[VmReference] = []
-    for path in sorted(snapshot.paths("file")):
+    for path in sorted(snapshot.files(f"{QEMU}/")):
         folder, _, name = path.rpartition("/")
         if folder == QEMU and name.endswith(".xml"):
             found += _domain(snapshot, path, name.removesuffix(".xml"))

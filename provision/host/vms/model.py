@@ -18,10 +18,11 @@ class VmReference:
 
     ``kind``: whose definition it is. ``vmid``: its number, or its name with libvirt. ``node``: the machine that it
     belongs to, ``local`` when that is the one looked at: only those can hold a GPU of it. ``key``: ``hostpci0``,
-    ``args`` or ``hostdev``. ``where``: path:line. ``section``: ``template`` stands for all of a template; ``snapshot``
-    is the name of one, else None. ``addresses``: what is named, mappings resolved for the node; empty with the reason
-    in ``unresolved`` where that cannot be told. ``onboot``: it starts with the machine. ``ha``: the state that the HA
-    manager keeps it in, None when it does not. ``status``: ``running`` is everything but stopped. ``leaving``: the next
+    ``args`` or ``hostdev``. ``where``: path:line. ``section``: ``template`` stands for all of a template;
+    ``snapshot`` is the name of one, else None. ``addresses``: what is named, mappings resolved for the node; empty
+    with the reason in ``unresolved`` where that cannot be told. ``onboot``: it starts with the machine. ``ha``: the
+    state that the HA manager keeps it in, None when it does not. ``status``: ``running`` is everything but stopped.
+    ``elsewhere``: what its mapping names on the machine looked at, for one of another node. ``leaving``: the next
     start takes it out. ``hookscript``: as configured. ``managed``: libvirt itself binds it to vfio-pci.
     """
 
@@ -37,6 +38,7 @@ class VmReference:
     snapshot: str | None
     addresses: tuple[PciAddress, ...]
     mapping: str | None = None
+    elsewhere: tuple[PciAddress, ...] = ()
     unresolved: str | None = None
     onboot: bool = False
     ha: str | None = None
@@ -51,8 +53,11 @@ class VmReference:
 
     @property
     def startable(self) -> bool:
-        """Would a start of the machine, as it is defined now, take what is named?"""
-        return self.local and self.section in ("current", "pending")
+        """Would a start of the machine, as it is defined now, take what is named? Proxmox applies what is pending just
+        before a start (qemu-server, PVE/QemuServer.pm ``vm_start_nolock``): a stopped one that gives it back does not.
+        """
+        gives_back = self.leaving and self.status == "stopped"
+        return self.local and self.section in ("current", "pending") and not gives_back
 
     @property
     def running(self) -> bool:

@@ -33,13 +33,43 @@ def references(snapshot: Snapshot) -> tuple[VmReference, ...]:
     if not nodes.strip() and not any(map(_CONF.fullmatch, snapshot.paths("file"))):
         raise CouldNotLook(f"{PVE} is there and has no node in it: is pve-cluster.service running?")
     node = local_node(snapshot)
+    _all_seen(snapshot, node)
     known = mappings(text_of(snapshot, MAPPING))
+    unknown = not _is_known(snapshot, MAPPING)
     kept = life.ha_states(text_of(snapshot, life.RESOURCES))
     found: list[VmReference] = []
     for path, owner, vmid in _definitions(snapshot, node):
         local = node is None or owner == node
-        found += _of(snapshot, path, owner, vmid, local, known, kept)
+        for reference in _of(snapshot, path, owner, vmid, local, known, kept, node):
+            if unknown and reference.mapping is not None and reference.startable:
+                raise CouldNotLook(
+                    f"what {reference} takes is not known: the record does not show {MAPPING}, which says so"
+                )
+            found.append(reference)
     return tuple(sorted(found, key=lambda one: (not one.local, int(one.vmid))))
+
+
+def _is_known(snapshot: Snapshot, path: str) -> bool:
+    """Is it there, or positively absent? What a record does not show may be there."""
+    return snapshot.file(path) is not None or snapshot.shows(path)
+
+
+def _all_seen(snapshot: Snapshot, node: str | None) -> None:
+    """Raises CouldNotLook when ``qm list`` of a record names a virtual machine of this node without a definition."""
+    if ("cmd", "qm-list") not in snapshot.sections:
+        return
+    code, output = snapshot.command("qm-list")
+    if code != 0:
+        raise CouldNotLook(f"qm list ended with {code}: {output.strip()[:200]}")
+    there = {vmid for _, _, vmid in _definitions(snapshot, node)}
+    for pattern in (f"{PVE}/nodes/*/qemu-server/*.conf", f"{PVE}/qemu-server/*.conf"):
+        if ("names", pattern) in snapshot.sections:
+            names = (snapshot.data("names", pattern) or b"").decode(errors="surrogateescape").split("\n")
+            there |= {match["vmid"] for match in map(_CONF.fullmatch, names) if match}
+    listed = re.findall(r"^\s*(\d+)\s", output, re.MULTILINE)
+    missing = [vmid for vmid in listed if vmid not in there]
+    if missing:
+        raise CouldNotLook(f"VM {', '.join(missing)} is listed by qm list, its configuration was not seen")
 
 
 def local_definitions(snapshot: Snapshot) -> list[tuple[str, str, str]]:
@@ -51,7 +81,7 @@ def local_definitions(snapshot: Snapshot) -> list[tuple[str, str, str]]:
 def _definitions(snapshot: Snapshot, node: str | None) -> list[tuple[str, str, str]]:
     """Each once: /etc/pve/qemu-server is this node's own folder."""
     found: dict[tuple[str, str], tuple[str, str, str]] = {}
-    for path in sorted(snapshot.paths("file")):
+    for path in sorted(snapshot.files(f"{PVE}/nodes/", f"{PVE}/qemu-server/")):
         match = _CONF.fullmatch(path)
         if match is not None:
             owner = match["node"] or node or ""
@@ -77,7 +107,7 @@ def text_of(snapshot: Snapshot, path: str) -> str:
     """A file that may be absent. Raises CouldNotLook when it is there and cannot be read."""
     if ("file", path) not in snapshot.sections:
         return ""
-    return (snapshot.file(path) or b"").decode(errors="surrogateescape")
+    return snapshot.plain(path) or ""
 
 
 def _of(
@@ -88,6 +118,7 @@ def _of(
     local: bool,
     known: Mapping[str, tuple[Mapped, ...]],
     kept: Mapping[str, str],
+    here: str | None,
 ) -> Iterator[VmReference]:
     found = grammar.settings(text_of(snapshot, path))
 
@@ -116,6 +147,7 @@ def _of(
             snapshot=setting.section if setting.section not in (CURRENT, PENDING) else None,
             addresses=named,
             mapping=mapping,
+            elsewhere=() if local or here is None else _mapped_on(here, mapping, known),
             unresolved=unresolved,
             onboot=any(grammar.is_true(said("onboot", section)) for section in (CURRENT, PENDING)),
             ha=kept.get(vmid),
@@ -123,6 +155,13 @@ def _of(
             leaving=setting.section == CURRENT and setting.key in gone,
             hookscript=said("hookscript"),
         )
+
+
+def _mapped_on(
+    node: str, mapping: str | None, known: Mapping[str, tuple[Mapped, ...]]
+) -> tuple[PciAddress, ...]:
+    rows = known.get(mapping, ()) if mapping is not None else ()
+    return tuple(address for row in rows if row.node == node for address in row.addresses)
 
 
 def _section(setting: Setting, template: bool) -> Section:

@@ -52,8 +52,10 @@ def test_every_spelling_of_hostpci_is_read(tree: Tree) -> None:
 
 def test_a_pending_delete_holds_the_gpu_until_it_applies(tree: Tree) -> None:
     (one,) = references(tree, "103")["current"]
-    assert (one.leaving, one.startable, one.covers(Bdf.parse("42:00.0"))) == (True, True, True)
-    assert f"GPU {GPU}: virtual machine 103 (pend) is stopped and lists it" in tree.refused
+    assert (one.leaving, one.startable, one.covers(Bdf.parse("42:00.0"))) == (True, False, True)
+    assert "virtual machine 103 is stopped and gives it back" in tree.notes
+    tree.cmd("qm-status-103", "status: running\n", 0)
+    assert f"GPU {GPU}: virtual machine 103 (pend) is running and has it" in tree.refused
 
 
 def test_another_node_s_rows_of_a_mapping_are_not_this_node_s(tree: Tree) -> None:

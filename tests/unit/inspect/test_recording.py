@@ -28,7 +28,7 @@ def kept(snapshot: Snapshot) -> dict[tuple[str, str], bytes | None]:
     return {
         key: section.data
         for key, section in snapshot.sections.items()
-        if section.error is None and section.kind not in ("dir", "tool")
+        if section.error is None and section.kind not in ("dir", "tool", "record")
     }
 
 

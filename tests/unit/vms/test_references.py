@@ -101,16 +101,68 @@ def test_a_mapping_counts_with_the_rows_of_this_node_alone(tree: Tree) -> None:
     ("value", "why"), [("mapping=UnRaid-Cache", "no mapping UnRaid-Cache"), ("4x:00", "not a PCI")]
 )
 def test_what_cannot_be_resolved_is_a_note(tree: Tree, value: str, why: str) -> None:
-    tree.vm(102, f"hostpci0: {value}\n")
+    tree.vm(102, f"hostpci0: {value}\n").put("/etc/pve/mapping/pci.cfg", CFG)
     assert why in tree.notes
+    assert tree.plan.refusals == ()
+
+
+@pytest.mark.parametrize("status", ["running", "stopped"])
+def test_a_mapping_whose_file_was_not_seen_may_be_of_any_gpu(tree: Tree, status: str) -> None:
+    tree.vm(102, "hostpci0: mapping=gpu\n").cmd("qm-status-102", f"status: {status}\n", 0)
+    with pytest.raises(CouldNotLook, match=r"hostpci0: mapping=gpu takes is not known: .*mapping/pci\.cfg"):
+        _ = tree.plan
+    tree.put("/.kpro/absent", "/etc/pve/mapping/pci.cfg\n")
+    assert "there is no mapping gpu" in tree.notes
+
+
+def test_a_machine_of_qm_list_without_a_definition_is_not_known(tree: Tree) -> None:
+    tree.vm(101, "name: a\n").cmd("qm-list", "      VMID NAME  STATUS\n       101 a     stopped\n", 0)
+    assert tree.plan.refusals == ()
+    tree.cmd("qm-list", "      VMID NAME  STATUS\n       101 a     stopped\n       130 b     running\n", 0)
+    with pytest.raises(CouldNotLook, match="VM 130 is listed by qm list, its configuration was not seen"):
+        _ = tree.plan
+
+
+def test_a_definition_that_is_no_text_or_no_file_is_not_known(tree: Tree) -> None:
+    tree.vm(101, "name: a\n").vm(102, "h\0o\0s\0t\0p\0c\0i\0")
+    with pytest.raises(CouldNotLook, match=r"102\.conf is not readable as text"):
+        _ = tree.plan
+    path = tree.root / "etc/pve/nodes/pve/qemu-server/102.conf"
+    path.unlink()
+    assert tree.plan.refusals == ()
+    path.mkdir()
+    with pytest.raises(CouldNotLook, match=r"102\.conf: is a folder"):
+        _ = tree.plan
+
+
+def test_a_domain_that_is_cut_is_not_known_though_no_device_is_seen_in_it(tree: Tree) -> None:
+    tree.put("/etc/libvirt/qemu/a.xml", "<domain><name>a</name></domain>\n")
+    assert tree.plan.refusals == ()
+    tree.put("/etc/libvirt/qemu/a.xml", "<domain><name>a</name>\n")
+    with pytest.raises(CouldNotLook, match=r"a\.xml cannot be read as a domain"):
+        _ = tree.plan
+
+
+def test_a_machine_that_the_ha_manager_may_move_here_is_told(tree: Tree) -> None:
+    tree.put("/etc/pve/mapping/pci.cfg", CFG).vm(201, "hostpci0: mapping=gpu\n", node="pve2").vm(
+        101, "name: a\n"
+    )
+    assert "HA manager keeps virtual machine 201" not in tree.notes
+    tree.put("/etc/pve/ha/resources.cfg", "vm: 201\n\tstate started\n")
+    assert "HA manager keeps virtual machine 201 of node pve2 started" in tree.notes
     assert tree.plan.refusals == ()
 
 
 def test_a_pending_entry_counts_and_one_that_is_to_go_counts_until_it_is_gone(tree: Tree) -> None:
     tree.vm(103, f"name: a\n[PENDING]\nhostpci0: {GPU}\n")
     assert "103.conf:3: hostpci0" in tree.refused
-    tree.vm(103, f"hostpci0: {GPU}\n\n[PENDING]\ndelete: hostpci0\n")
-    assert "lists it, until its next start takes that out" in tree.refused
+    tree.vm(103, f"hostpci0: {GPU}\n\n[PENDING]\ndelete: hostpci0\n").cmd(
+        "qm-status-103", "status: running\n", 0
+    )
+    assert "is running and has it, until its next start takes that out" in tree.refused
+    tree.cmd("qm-status-103", "status: stopped\n", 0)
+    assert tree.plan.refusals == ()
+    assert "virtual machine 103 is stopped and gives it back" in tree.notes
 
 
 def test_a_snapshot_and_a_template_are_notes(tree: Tree) -> None:
