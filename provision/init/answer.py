@@ -65,6 +65,8 @@ def _asked(
         raise ValueError(f"{host!r} is no host: give [user@]host as ssh takes it, or @local for this machine")
     if local and (port or key or known_hosts):
         raise ValueError("@local is this machine: --port, --key and --known-hosts do not go with it")
+    if address.count(":") == 1:
+        raise ValueError(f"{host!r} is no host: the port of its sshd is said with --port")
     try:
         ssh = (
             None

@@ -17,11 +17,12 @@ def asked(host: str = "root@kpro6", output: Path | None = None) -> run.Asked:
     return answer._asked(host, None, output, None, None, None, False)
 
 
-@pytest.mark.parametrize("host", ["@lokal", "@", "-oProxyCommand=x"])
+@pytest.mark.parametrize("host", ["@lokal", "@", "-oProxyCommand=x", "root@box:22"])
 def test_what_is_no_host_is_said_before_anything_is_connected_to(host: str) -> None:
-    with pytest.raises(ValueError, match="is no host: give"):
+    with pytest.raises(ValueError, match="is no host: "):
         asked(host)
     assert asked("@local").ssh is None
+    assert asked("root@fe80::1").ssh is not None
 
 
 def test_the_file_is_a_python_file_in_a_folder_that_is_there(tmp_path: Path) -> None:
