@@ -43,6 +43,9 @@ _LOOK = r"""for f in $(grep -lzE 'vllm|sglang|kpro[-_]standin' /proc/[0-9]*/cmdl
   echo
 done; exit 0"""
 
+LOOK_MARK = "/proc/[0-9]*/cmdline"
+"""Stands in the words of every shell that takes the look, however it was quoted on its way."""
+
 _SHOW = "systemctl show -p Id -p LoadState -p UnitFileState -p ActiveState -p FragmentPath"
 _NAMED = "named-units"
 

@@ -21,6 +21,8 @@ def without_server(there: Sequence[Process]) -> Iterator[str]:
     for one in there:
         if one.cgroup in known or not any(_ENGINE.search(word) for word in one.words):
             continue
+        if any(process.LOOK_MARK in word for word in one.words):
+            continue
         known.add(one.cgroup)
         line = " ".join(one.words)[:SHOWN]
         place = one.unit or "no service of systemd"

@@ -117,6 +117,7 @@ def test_the_service_is_described_and_its_secrets_are_not(written: Hand) -> None
     ):
         assert part in text, part
     assert SECRET not in text
+    assert "one fused look" not in text, "the look saw itself"
 
 
 def test_a_baseline_is_measured_on_the_running_service_and_nothing_is_changed(hand: Hand) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
+
 import pytest
 
+from checks.snapshot import script
 from provision.adopt import process
 from provision.init import describe
 from provision.init.write import inventory_text
@@ -53,3 +56,17 @@ def test_a_stopped_container_is_said_with_and_without_a_gpu() -> None:
         found = describe.describe("kpro6", None, host_seen, {}, {})
         said = [*found.general, *(found.at[id(guest)][0] for guest in found.machine.guests)]
         assert ["not running: not looked into" in line for line in said] == [True]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["sh", "-c", script(), "sh", *process.REQUESTS],
+        ["sh", "-c", process.REQUESTS[0].split(":", 2)[2]],
+        ["/bin/sh", "-c", f"sh -c {shlex.join(process.REQUESTS)}"],
+    ],
+)
+def test_the_look_does_not_see_itself(words: list[str]) -> None:
+    found = described(WEB, inside().cmd(process.NAME, engine_block(words, unit="session-1.scope")))
+    assert found.machine.guests == ()
+    assert "no engine runs in it" in found.general[0]
