@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from checks.snapshot import CouldNotLook, Snapshot
-from provision.adopt.process import Process
+from provision.adopt.process import Process, quoted
 
 _CACHED = re.compile(r"models--([\w.-]+?)--([\w.-]+)/snapshots/([0-9a-f]{40})/?$")
 _KPRO = re.compile(r"([\w.-]+?)--([\w.-]+)@([0-9a-f]{40})/?$")
@@ -56,9 +56,8 @@ def look_name(folder: str) -> str:
 
 
 def _look(folder: str) -> str:
-    quoted = "'" + folder.replace("'", "'\\''") + "'"
     return (
-        f"cd {quoted} && pwd -P && find -L . -type f -not -path './.*' -printf '%s %P\\n' | sort -k2 && "
+        f"cd {quoted(folder)} && pwd -P && find -L . -type f -not -path './.*' -printf '%s %P\\n' | sort -k2 && "
         "head -qn1 .cache/huggingface/download/*.metadata 2>/dev/null | sort -u | sed 's/^/commit=/'; :"
     )
 

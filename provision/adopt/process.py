@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -60,8 +59,13 @@ REQUESTS = [
 
 def unit_requests(names: Iterable[str]) -> list[str]:
     """A pattern matches units that are loaded; one that was stopped may be loaded no more, and is asked for by name."""
-    wanted = shlex.join(dict.fromkeys(names))
+    wanted = " ".join(quoted(name) for name in dict.fromkeys(names))
     return [f"cmd:{_NAMED}:{_SHOW} -- {wanted}"] if wanted else []
+
+
+def quoted(word: str) -> str:
+    """One word for a shell, whatever it holds."""
+    return "'" + word.replace("'", "'\\''") + "'"
 
 
 @dataclass(frozen=True)

@@ -172,7 +172,7 @@ def test_what_is_other_than_described_is_refused(seen: Seen, field: str) -> None
 def test_a_unit_that_was_stopped_is_told_from_one_that_is_not_there() -> None:
     found = described()
     guest = found.machine.guests[0]
-    assert any(request.endswith(" -- llm.service") for request in adopted_requests(guest))
+    assert any(request.endswith(" -- 'llm.service'") for request in adopted_requests(guest))
     said = []
     for named in ("LoadState=loaded", "LoadState=not-found"):
         seen = inside().cmd("units", "Id=other.service\nActiveState=active\n")

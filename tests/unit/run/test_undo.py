@@ -366,7 +366,8 @@ def test_a_unit_goes_back_to_before_the_first_run_that_changed_it(machine: Machi
     first = Change("unit", "r1", id="kpro-devices.service", before="disabled inactive")
     later = Change("unit", "r2", id="kpro-devices.service", before="enabled active")
     machine.program(
-        "systemctl", "case $1 in is-enabled) echo disabled; exit 1 ;; is-active) echo inactive; exit 3 ;; esac"
+        "systemctl",
+        "case $1 in is-enabled) echo disabled; exit 1 ;; is-active) echo inactive; exit 3 ;; esac",
     )
     code, said = undo(machine, (first, later), "--look")
     assert (code, "would" in said) == (0, False), said
