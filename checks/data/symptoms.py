@@ -57,10 +57,10 @@ SYMPTOMS = (
             "apt cannot prove that the repository's index is its maker's: the key is missing, has ended, or signs with"
             " SHA-1, which Debian 13 refuses",
             "fetch the maker's current keyring package; never AllowInsecureRepositories or [trusted=yes]",
-            "provision plan", "devcontainers/features#1591"),
+            "driver.loaded", "devcontainers/features#1591"),
     Symptom("modules-load-failed", r"Failed to find module '\S+'|systemd-modules-load\S* .*(?:failed|FAILURE)",
             "a list of modules names one that does not exist (often a slip: vifio), so its unit ends as failed",
-            "take the line out of /etc/modules or /etc/modules-load.d", "provision inspect",
+            "take the line out of /etc/modules or /etc/modules-load.d", "driver.loaded",
             "systemd, src/modules-load/modules-load.c"),
     Symptom("lxc-hook-privileged", r"This hook currently only works in unprivileged mode|"
             r"nvidia\.runtime.{0,60}(?:privileged|incompatible)",

@@ -57,15 +57,15 @@ REQUESTS = [
 ]
 
 
+def unit_requests(names: Iterable[str]) -> list[str]:
+    """A pattern matches units that are loaded; one that was stopped may be loaded no more, and is asked for by name."""
+    wanted = " ".join(quoted(name) for name in dict.fromkeys(names))
+    return [f"cmd:{_NAMED}:{_SHOW} -- {wanted}"] if wanted else []
+
+
 def quoted(word: str) -> str:
     """One word for a shell, whatever it holds."""
     return "'" + word.replace("'", "'\\''") + "'"
-
-
-def unit_requests(names: Iterable[str]) -> list[str]:
-    """A pattern matches units that are loaded; one that was stopped may be loaded no more, and is asked for by name."""
-    wanted = " ".join(map(quoted, dict.fromkeys(names)))
-    return [f"cmd:{_NAMED}:{_SHOW} -- {wanted}"] if wanted else []
 
 
 @dataclass(frozen=True)

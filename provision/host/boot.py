@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from checks.snapshot import CouldNotLook, Snapshot
 from provision.host import vms
 from provision.host.binding import BINDING
+from provision.host.openers import LOOK as _LOOK
+from provision.host.openers import Opener as Opener
+from provision.host.openers import openers as openers
 
 REGENERATE = "/var/lib/kpro/regenerate"
 """Present while files of the boot configuration were written and what is made from them was not made anew."""
@@ -44,15 +47,6 @@ _DRACUT_FILE = "/etc/dracut.conf"
 _DRACUT = ("/etc/dracut.conf.d", "/usr/lib/dracut/dracut.conf.d")
 _INITRAMFS = ("/etc/initramfs-tools/", "/usr/share/initramfs-tools/")
 
-# Links of /proc/PID/fd lead to what a process has open. A write to `unbind` that blocks is such a process too, and so
-# is one that closed the group's file and kept the device.
-_OPENERS = r"""
-find /proc/[0-9]*/fd -maxdepth 1 \( -lname '/dev/vfio/*' -o -lname '/dev/nvidia*' -o -lname '*/unbind' \
-  -o -lname 'anon_inode:*vfio-device*' \) -printf '%h %l\n' 2>/dev/null | sort -u | while read -r folder target; do
-  pid=${folder#/proc/} pid=${pid%/fd}
-  printf '%s\t%s\t%s\n' "$pid" "$target" "$(tr '\0\n\t' '   ' <"/proc/$pid/cmdline" 2>/dev/null)"
-done
-"""
 KERNEL_LOG_TELLS = (
     r"^dmesg: |Xid .*[ ,]154,|: not ready [0-9]+ms after |Unable to change power state|BAR1 is 0M|"
     r"Attempting to remove device|Continuing with GPU removal|"
@@ -91,36 +85,10 @@ REQUESTS = [
     "file:/sys/module/nvidia/version",
     f"file:{REGENERATE}",
     "file:/var/lib/kpro/manifest.json",
-    f"cmd:openers:{_OPENERS}",
+    f"cmd:openers:{_LOOK}",
     f"cmd:dmesg:{_KERNEL_LOG}",
     *vms.REQUESTS,
 ]
-
-
-@dataclass(frozen=True)
-class Opener:
-    """A process that has a file of /dev/vfio, /dev/nvidia*, a device of VFIO or a driver's ``unbind`` open."""
-
-    pid: int
-    target: str
-    command: str
-
-    def __str__(self) -> str:
-        return f"process {self.pid} ({self.command or 'no command line'})"
-
-
-def openers(snapshot: Snapshot) -> tuple[Opener, ...]:
-    """Raises CouldNotLook when the processes could not be listed."""
-    code, output = snapshot.command("openers")
-    found = []
-    for line in filter(str.strip, output.splitlines()):
-        words = line.split("\t", 2)
-        if len(words) != 3 or not words[0].isdecimal():
-            raise CouldNotLook(f"the list of open device files is unreadable: {line[:120]!r}")
-        found.append(Opener(int(words[0]), words[1], words[2].strip()))
-    if code != 0:
-        raise CouldNotLook(f"the open device files could not be listed: exit {code}")
-    return tuple(found)
 
 
 @dataclass(frozen=True)

@@ -195,7 +195,7 @@ def _words(changes: Sequence[Change], at: int) -> list[str]:
                 *(old.run for old in older),
             ]
         case "unit":
-            return ["unit", change.id, *change.before.split()]
+            return ["unit", change.id, *change.before.split(), *(old.run for old in older)]
         case "packages":
             return ["packages", *change.names]
         case "installer":

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 
 from checks.snapshot import Snapshot
-from provision.host import boot
 
 _SUBSTITUTION = re.compile(r"\$\([^)]*\)?|`[^`]*`?")
 
@@ -19,7 +18,7 @@ def not_followed(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
             path == "/etc/default/grub" or path.startswith("/etc/default/grub.d/")
         ):
             continue
-        for number, line in enumerate((boot.text_of(snapshot, path) or "").splitlines(), 1):
+        for number, line in enumerate(section.data.decode(errors="replace").splitlines(), 1):
             if line.lstrip().startswith("#") or "GRUB_CMDLINE_LINUX" not in line:
                 continue
             for command in _SUBSTITUTION.findall(line):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from checks.bdf import Bdf
 from checks.snapshot import CouldNotLook, Section, Snapshot
 from provision.host.release import cmdline, configuration
+from provision.host.release import places as release_places
 from provision.host.release.target import Holder, nothing
 from provision.inspect import grub_commands
 from provision.inspect.functions import Function
@@ -36,11 +37,11 @@ _PLACES = (
 
 
 _CONFIGURED = re.compile(
-    r"/(?:etc|run|usr/lib|usr/local/lib)/(?:modprobe\.d|modules-load\.d|udev/rules\.d)(?:/.*)?"
+    r"/(?:etc|run|lib|usr/lib|usr/local/lib)/(?:modprobe\.d|modules-load\.d|udev/rules\.d)(?:/.*)?"
     r"|/etc/(?:modules|rc\.local|crontab|dracut\.conf|kernel/cmdline|default/grub)"
     r"|/etc/(?:initramfs-tools|dracut\.conf\.d|driverctl\.d|default/grub\.d|systemd/system|cron\.d|init\.d"
     r"|tmpfiles\.d|sysfs\.d)(?:/.*)?"
-    r"|/etc/sysfs\.conf|/proc/cmdline|/usr/(?:share/initramfs-tools|lib/dracut|local)/.*|/var/spool/cron/.*"
+    r"|/(?:usr/)?lib/systemd/system/.*|/etc/sysfs\.conf|/proc/cmdline|/usr/(?:share/initramfs-tools|lib/dracut|local)/.*|/var/spool/cron/.*"
     r"|/(?:root|opt|home|srv)/.*"
 )
 """Files that can hold a GPU at a boot, and the scripts that such a file may call."""
@@ -72,22 +73,37 @@ class Found:
     unread: tuple[str, ...]
 
 
+def _unreadable(snapshot: Snapshot, key: tuple[str, str]) -> str | None:
+    """Why a file or a folder that is there cannot be read, None where it can: bytes that are no text are not read."""
+    error = snapshot.sections[key].error
+    if error is not None or key[0] != "file":
+        return error
+    try:
+        snapshot.plain(key[1])
+    except CouldNotLook as why:
+        return str(why).removeprefix(f"{key[1]} is ").removeprefix(f"{key[1]}: ")
+    return None
+
+
 def holders(look: Look) -> Found:
     """Place by place: one that cannot be read takes none of the others away."""
     found: list[Holder] = []
     sections = look.snapshot.sections
     errors = {
-        key: section.error
-        for key, section in sections.items()
-        if section.error is not None and key[0] in ("file", "dir", "names") and _CONFIGURED.fullmatch(key[1])
+        key: why
+        for key in sections
+        if key[0] in ("file", "dir", "names") and _CONFIGURED.fullmatch(key[1])
+        if (why := _unreadable(look.snapshot, key)) is not None
     }
     for (_, path), error in errors.items():
-        look.unknown.setdefault(f"holders in {path}", str(error))
+        look.unknown.setdefault(f"holders in {path}", error)
     unread = [path for _, path in errors]
     readable = Snapshot({**sections, **{key: Section(*key, None) for key in errors}})
     places = look.attempt("holders", lambda: configuration.places(readable))
     if places is None:
         unread.append("the configuration of the boot")
+    scripts = look.attempt("scripts of units", lambda: release_places.not_looked_at(readable)) or ()
+    unread += scripts
     for place in places or ():
         held = look.attempt(f"holders in {place.path}", lambda place=place: place.holders)  # type: ignore[misc]
         if held is None:

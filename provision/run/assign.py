@@ -16,6 +16,7 @@ from checks.bdf import Bdf
 from provision import inventory as inventories
 from provision.assign.handover import Handover, To
 from provision.plan import PHASES, Plan
+from provision.printable import printable
 from provision.run import present, runner
 from provision.run.commands import Answer, connected, finish, told
 from provision.run.errors import EXIT_DONE, EXIT_REFUSED, EXIT_USAGE
@@ -76,7 +77,7 @@ def _assign(ask: Asked) -> Answer:
     present.outcomes([outcome], proven=True)
     if outcome.exit_code == EXIT_DONE and not ask.as_json:
         for line in lines:
-            click.echo(line, err=True)
+            click.echo(printable(line), err=True)
     return Answer(outcome.exit_code, document | told([outcome]))
 
 

@@ -62,6 +62,15 @@ def test_a_place_that_cannot_be_read_takes_no_other_away_and_makes_the_release_u
     assert f"holders in {path}" in report.unknown
 
 
+def test_a_place_of_bytes_that_are_no_text_takes_no_other_away() -> None:
+    path = "/etc/modprobe.d/odd.conf"
+    odd = {**seen("kpro5-locked").sections, ("file", path): Section("file", path, b"options a\0b\n")}
+    for gpu in examine(Snapshot(odd), recorded=True).gpus or ():
+        assert "/etc/modprobe.d/vfio.conf:1" in {f"{held.path}:{held.line}" for held in gpu.holders}
+        assert path in gpu.holders_not_looked_at
+        assert gpu.release.how == "unknown"
+
+
 def test_a_file_that_holds_no_gpu_may_be_unreadable() -> None:
     report = examine(unread(seen("kpro5-locked"), "/etc/debian_version"), recorded=True)
     assert {(gpu.release.how, gpu.release.not_looked_at) for gpu in report.gpus or ()} == {("online", ())}

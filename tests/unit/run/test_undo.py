@@ -360,3 +360,16 @@ def test_undo_by_hand_waits_for_no_run_and_changes_nothing_beside_one(
         assert machine.run(script, "--look", holder="").returncode == 0
     assert machine.run(script, holder="").returncode == 0
     assert not file.exists()
+
+
+def test_a_unit_goes_back_to_before_the_first_run_that_changed_it(machine: Machine) -> None:
+    first = Change("unit", "r1", id="kpro-devices.service", before="disabled inactive")
+    later = Change("unit", "r2", id="kpro-devices.service", before="enabled active")
+    machine.program(
+        "systemctl",
+        "case $1 in is-enabled) echo disabled; exit 1 ;; is-active) echo inactive; exit 3 ;; esac",
+    )
+    code, said = undo(machine, (first, later), "--look")
+    assert (code, "would" in said) == (0, False), said
+    code, said = undo(machine, (first, later), "--look", "r2")
+    assert (code, "would enable and start kpro-devices.service" in said) == (0, True), said
