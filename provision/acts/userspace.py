@@ -65,7 +65,7 @@ if [ -e {program} ] || [ -L {program} ]; then
     *) echo "{program} is there and not kpro's: remove it first" >&2; exit 1 ;;
   esac
 fi
-ln -snf {inside}/bin/nvidia-smi {program}.kpro && mv -fT {program}.kpro {program} && ldconfig || exit 1
+ln -snf {inside}/bin/nvidia-smi {program}.kpro && mv -fT {program}.kpro {program} && ldconfig -i || exit 1
 for l in {needed}; do
   first=$(ldconfig -p | sed -n "s|^[[:space:]]*$l\\.1 .* => ||p" | head -n 1)
   [ "$first" = "{inside}/lib/$l.1" ] || {{ echo "the linker takes ${{first:-no}} $l.1" >&2; exit 1; }}

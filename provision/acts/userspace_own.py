@@ -15,9 +15,11 @@ from provision.host import apt_question
 
 FOLDER = "/opt/kpro/installer"
 
+# -i: ldconfig remembers a file by inode, size and second of its change. One library put in another's place within a
+# second is taken for the other one.
 _CHECK = """
 export LC_ALL=C
-ldconfig || exit 1
+ldconfig -i || exit 1
 for l in {needed}; do
   first=$(ldconfig -p | sed -n "s|^[[:space:]]*$l\\.1 .* => ||p" | head -n 1)
   case $(readlink -f "${{first:-/none}}") in */$l.{version}) ;; *)
@@ -35,6 +37,11 @@ def give(inside: Host, wanted: ByInstaller | ByPackages, say: Voice) -> None:
     else:
         _by_packages(inside, wanted)
         version = wanted.driver.version
+    prove(inside, version)
+
+
+def prove(inside: Host, version: str) -> None:
+    """The linker takes this version's libraries for CUDA and NVML. Raises ActFailed."""
     check = _CHECK.format(needed=" ".join(NEEDED), version=version)
     shell.run(inside, check, f"looking whether programs find driver {version}")
 

@@ -10,6 +10,7 @@ from typing import Literal
 import pytest
 
 from provision import acts
+from provision.acts import userspace_own as own_act
 from provision.acts.voice import Voice
 from provision.driver import cache
 from provision.driver.installer import Installer
@@ -148,3 +149,24 @@ def test_a_guest_whose_linker_takes_another_version_is_not_called_done(
             carry_out(inside, plan(inside, machine("run"), installer))
     finally:
         inside.must("rm -r /opt/other /etc/ld.so.conf.d/000-other.conf; ldconfig")
+
+
+def test_a_library_put_in_anothers_place_within_a_second_is_found(
+    inside: Contained, installer: Installer
+) -> None:
+    carry_out(inside, plan(inside, machine("run"), installer))
+    said = inside.must(
+        """
+        cd "$(dirname "$(readlink -f "$(ldconfig -p | sed -n 's|.*libcuda[.]so[.]1 .* => ||p')")")"
+        cuda=libcuda.so.VERSION other=libnvidia-ml.so.VERSION
+        cp $cuda /tmp/kept; cp $other /tmp/other; truncate -s "$(stat -c %s $cuda)" /tmp/other
+        for _ in $(seq 20); do
+          sleep 1.1; cat /tmp/other >$cuda; ldconfig; first=$(stat -c %Z $cuda)
+          cat /tmp/kept >$cuda; rm -f libcuda.so.1; ldconfig
+          [ "$first" = "$(stat -c %Z $cuda)" ] && break
+        done
+        ldconfig -p
+        """.replace("VERSION", VERSION)
+    )
+    assert "libcuda.so.1 " not in said, "the linker's memory did not mistake it: nothing is tested"
+    own_act.prove(inside, VERSION)
