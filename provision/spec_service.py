@@ -8,8 +8,9 @@ from typing import Literal
 
 from pydantic import Field, StrictInt, field_validator, model_validator
 
-from provision.forms import Address, Commit, LocalPath, Name, Port, PythonVersion, Repository, refuse
+from provision.forms import Address, LocalPath, Name, Port, PythonVersion, refuse
 from provision.spec_base import Spec
+from provision.spec_model import Model
 
 
 class Engine(Spec):
@@ -32,23 +33,6 @@ class Engine(Spec):
         if self.source != "wheel" and self.wheelhouse is not None:
             refuse("Engine", [(("wheelhouse",), f"only source='wheel' takes one, not {self.source!r}")])
         return self
-
-
-class Model(Spec):
-    """Model files, pinned to a commit.
-
-    ``folder`` is a folder on the controller that is copied and verified; without it the files must already be
-    in the guest under ``/srv/models`` (a mount of the machine), with their manifest.
-    """
-
-    repo: Repository
-    revision: Commit
-    folder: LocalPath | None = None
-
-    @property
-    def directory(self) -> str:
-        """Where the files lie in the guest."""
-        return f"/srv/models/{self.repo.replace('/', '--')}@{self.revision}"
 
 
 class Baseline(Spec):

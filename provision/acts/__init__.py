@@ -14,6 +14,7 @@ from provision.acts import (
     driver,
     driver_hold,
     driver_repository,
+    fetch,
     guests,
     kernel,
     load,
@@ -65,6 +66,7 @@ ACTS: dict[str, Act] = {
     "stack.uv": stack.put_uv,
     "stack.engine": stack.build_engine,
     "stack.model": stack.put_model,
+    "stack.fetch": fetch.fetch,
     "stack.stage": stack.stage,
     "service.cutover": service.cutover,
 }

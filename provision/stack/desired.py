@@ -6,9 +6,10 @@ import hashlib
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from provision.data import engines
-from provision.spec import Guest, Service
+from provision.spec import Guest, Model, Service
 from provision.stack.manifest import manifest
 from provision.templates import render
 
@@ -49,11 +50,14 @@ class DesiredEngine:
 
 @dataclass(frozen=True)
 class DesiredModel:
-    """Model files that are copied from ``folder``, or, without one, are expected in place (a mount)."""
+    """Model files that are copied from ``folder``; without one ``spec`` says where they come from, and without that
+    they are expected in place (a mount). ``role``: what they are to the service."""
 
     directory: str
     folder: Path | None
     manifest: str | None
+    spec: Model | None = None
+    role: Literal["model", "drafter"] = "model"
 
     @property
     def manifest_path(self) -> str:
@@ -150,11 +154,15 @@ def desired_engine(service: Service) -> DesiredEngine:
 
 def desired_models(service: Service) -> tuple[DesiredModel, ...]:
     found = []
-    for model in filter(None, (service.model, service.drafter)):
+    roles: tuple[tuple[Model | None, Literal["model", "drafter"]], ...]
+    roles = ((service.model, "model"), (service.drafter, "drafter"))
+    for model, role in roles:
+        if model is None:
+            continue
         text = None
         if model.folder is not None:
             text = json.dumps(manifest(model.folder), indent=1, sort_keys=True) + "\n"
-        found.append(DesiredModel(model.directory, model.folder, text))
+        found.append(DesiredModel(model.directory, model.folder, text, model, role))
     return tuple(found)
 
 
