@@ -23,8 +23,8 @@ from provision.plan import Item, Plan, Refusal, Step, join
 from provision.spec import Guest, Machine
 from provision.stack import decide as stack
 from provision.stack import models
-from provision.stack.decide import Shipped, cutover, stack_plan
 from provision.stack.cutover import Cutover
+from provision.stack.decide import Shipped, cutover, stack_plan
 from provision.stack.desired import DesiredService
 
 
