@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from checks.bdf import Bdf
 from checks.snapshot import Snapshot
@@ -23,8 +23,10 @@ from provision.plan import Item, Plan, Refusal, Step, join
 from provision.spec import Guest, Machine
 from provision.stack import decide as stack
 from provision.stack import models
+from provision.stack.cutover import Cutover
 from provision.stack.decide import Shipped, cutover, stack_plan
 from provision.stack.desired import DesiredService
+from provision.stack.fetching import Answers
 
 
 @dataclass(frozen=True)
@@ -39,12 +41,13 @@ class Observed:
 @dataclass(frozen=True)
 class Wanted:
     """What the controller brings: the services of each guest, the gate, uv (None where no guest has a service), and the
-    drivers that it has: prebuilt ones, and installers."""
+    drivers that it has: prebuilt ones, and installers; and what the hub said about models that are to be fetched."""
 
     services: Mapping[str, Sequence[DesiredService]]
     pyz: Shipped
     uv: Shipped | None
     prebuilt: Sequence[Prebuilt | Installer] = ()
+    answers: Answers = field(default_factory=dict)
 
 
 def requests(machine: Machine, handover: Handover | None = None) -> list[str]:
@@ -104,7 +107,9 @@ def plan_machine(
         parts.append(userspace.guest_userspace_plan(machine, guest, host, inside))
         parts.append(userspace_own.plan(machine, guest, host, inside, wanted.prebuilt))
         services = wanted.services[guest.name]
-        parts.append(stack_plan(machine, guest, services, host, inside, wanted.pyz, wanted.uv))
+        parts.append(
+            stack_plan(machine, guest, services, host, inside, wanted.pyz, wanted.uv, wanted.answers)
+        )
         if any(item.kind == swap.STOP and item.subject == guest.name for item in metal):
             parts.append(_again(machine, guest, services, parts[-1]))
     return join(machine.name, parts)
@@ -113,7 +118,7 @@ def plan_machine(
 def _again(machine: Machine, guest: Guest, services: Sequence[DesiredService], stack: Plan) -> Plan:
     """A service whose container is stopped for another driver has to be seen generating again."""
     name = machine.guest_host_name(guest)
-    items = [cutover(desired, name) for desired in services]
+    items = [cutover(Cutover(desired, None, "again"), name) for desired in services]
     return Plan(machine.name, tuple(item for item in items if item.id not in stack.ids))
 
 

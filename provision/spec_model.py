@@ -41,7 +41,9 @@ def endpoint_form(text: str) -> str:
     if not host or parts.scheme not in ("http", "https") or parts.query or parts.fragment or port == 0:
         raise ValueError(f"{text!r} is no address of a hub: write it like https://huggingface.co")
     if parts.username is not None or parts.password is not None:
-        raise ValueError("the address of the hub holds a name or password, which would be shown: use token_file")
+        raise ValueError(
+            "the address of the hub holds a name or password, which would be shown: use token_file"
+        )
     if parts.scheme == "http" and not _loopback(host):
         raise ValueError(
             f"{text!r} is read by everybody on the way, the token too, and what comes can be changed: use https"

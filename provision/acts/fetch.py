@@ -67,7 +67,12 @@ def put_program(host: Host) -> str:
 def run(host: Host, order: Order, program: str, say: Voice) -> None:
     """Runs the program on the host and repeats what it says. Raises ActFailed."""
     unset = " ".join(f"-u {name}" for name in _UNSET)
-    script = f"exec env {unset} python3 -I -B {shlex.quote(program)}"
+    # What the plan saw may be another machine by now: an older Python would fail somewhere inside.
+    script = (
+        "python3 -c 'import sys, ssl; sys.exit(sys.version_info < (3, 11))' || "
+        "{ echo 'python3 is missing, older than 3.11 or has no ssl' >&2; exit 1; }\n"
+        f"exec env {unset} python3 -I -B {shlex.quote(program)}"
+    )
     if not host.name.startswith("@guest/"):
         script = shell.BUSY_PREFIX + script
     said, errors = Said(say), bytearray()
@@ -109,4 +114,3 @@ class Said:
             self.problem = Problem(**message["problem"])
         elif "done" in message:
             self.done = True
-

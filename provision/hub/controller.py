@@ -48,7 +48,9 @@ def token_of(model: Model, hub: Hub) -> str | None:
 def _formed(text: str, where: str) -> str:
     why = wrong_token(text)
     if why:
-        raise Problem("token", f"{where} {why}", "it cannot be shown to the hub", "write the token alone into it")
+        raise Problem(
+            "token", f"{where} {why}", "it cannot be shown to the hub", "write the token alone into it"
+        )
     return text
 
 
@@ -65,7 +67,9 @@ def endpoint_of(hub: Hub) -> str:
     try:
         return endpoint_form(given) if given else DEFAULT_ENDPOINT
     except ValueError as error:
-        raise Problem("endpoint", f"HF_ENDPOINT: {error}", "nothing can be fetched", "correct or unset it") from None
+        raise Problem(
+            "endpoint", f"HF_ENDPOINT: {error}", "nothing can be fetched", "correct or unset it"
+        ) from None
 
 
 def answer(model: Model, role: str, hub: Hub) -> Listing | Problem:
@@ -82,5 +86,3 @@ def answer(model: Model, role: str, hub: Hub) -> Listing | Problem:
         )
     except Problem as problem:
         return problem
-
-

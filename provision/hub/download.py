@@ -80,7 +80,9 @@ def _once(order: Order, file: HubFile, stream: Counted, start: int) -> None:
     headers = build_hf_headers(token=order.token or False)
     # The hub compresses small texts where that is allowed, and bytes of that are no place to go on from.
     headers["Accept-Encoding"] = "identity"
-    with told(order.repo, order.revision, order.endpoint, order.token is not None, "the machine", patient=True):
+    with told(
+        order.repo, order.revision, order.endpoint, order.token is not None, "the machine", patient=True
+    ):
         try:
             http_get(
                 url,

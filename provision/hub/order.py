@@ -12,8 +12,8 @@ RESERVE = 1 << 30
 
 @dataclass(frozen=True)
 class Order:
-    """``directory`` is where the files are to lie; ``path`` a folder of the machine to copy them from instead of the hub;
-    ``progress`` a file that holds the last line of progress."""
+    """``directory`` is where the files are to lie; ``path`` a folder of the machine to copy them from instead of the
+    hub; ``progress`` a file that holds the last line of progress."""
 
     repo: str
     revision: str

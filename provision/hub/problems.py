@@ -73,8 +73,8 @@ def no_revision(repo: str, revision: str, endpoint: str, head: str | None) -> Pr
         "no-revision",
         f"{repo} has no commit {revision} any more{now}",
         "it was pushed away or mistyped, and what took its place is not what was tested",
-        f"look at {endpoint}/{repo}/commits/main, choose a commit and write it as revision; where the old files are still "
-        "at hand, Model(folder=…) copies them",
+        f"look at {endpoint}/{repo}/commits/main, choose a commit and write it as revision; where the old files are "
+        "still at hand, Model(folder=…) copies them",
     )
 
 
@@ -101,8 +101,8 @@ def unreachable(endpoint: str, who: str, error: str) -> Problem:
         "unreachable",
         f"{endpoint} cannot be reached from {who}: {error}",
         "the files are fetched by the machine itself",
-        "open the way there (proxy: https_proxy for root on the machine; certificates: apt-get install ca-certificates), "
-        "name a mirror with Machine(hub=Hub(endpoint=…)), or give the files with Model(folder=…)",
+        "open the way there (https_proxy for root on the machine; certificates: apt-get install ca-certificates), name "
+        " a mirror with Machine(hub=Hub(endpoint=…)), or give the files with Model(folder=…)",
     )
 
 

@@ -17,7 +17,7 @@ ROLES = ("model", "drafter")
 
 @dataclass(frozen=True)
 class HubFile:
-    """A file as the hub lists it. ``size`` in bytes; ``sha256`` of large files, ``blob`` (git's SHA-1) of small ones."""
+    """A file as the hub lists it: ``size`` in bytes, ``sha256`` of large files, git's ``blob`` of small ones."""
 
     path: str
     size: int
@@ -79,12 +79,12 @@ def _notes(listing: Listing, paths: set[str], role: str) -> list[str]:
     notes = []
     if listing.card and (found := NOT_READY.search(listing.card)):
         notes.append(
-            f"the card of {listing.repo} says {found.group()!r}: what it drafts may be rejected; the gate of step 9 judges "
-            "it (provcheck drafter), and a later commit may be better"
+            f"the card of {listing.repo} says {found.group()!r}: what it drafts may be rejected; the gate of step 9 "
+            "judges it (provcheck drafter), and a later commit may be better"
         )
     if role == "drafter" and "config.json" not in paths:
         notes.append(
-            f"{listing.repo} has weights and no config.json: what its layers, mask token and block size are is not said; "
+            f"{listing.repo} has weights and no config.json: its layers, mask token and block size are not told; "
             "provcheck drafter works out what can be (--write writes it) and refuses to guess the rest"
         )
     return notes

@@ -15,7 +15,9 @@ from provision.plan import Item, Plan, Refusal, Step
 from provision.spec import Guest, Machine
 from provision.stack import models
 from provision.stack.conflicts import drop_ins, taken_port
+from provision.stack.cutover import Cutover, Mode
 from provision.stack.desired import PYZ, UV, DesiredEngine, DesiredService, sha256
+from provision.stack.fetching import Answers
 
 UID = 8100
 FOLDERS = (
@@ -82,13 +84,15 @@ def stack_plan(
     inside: Snapshot | None,
     pyz: Shipped,
     uv: Shipped | None,
+    answers: Answers | None = None,
 ) -> Plan:
     """What the guest lacks, and why it cannot be given. A guest with GPUs and no service gets the gate alone. ``uv``
-    may be None where there is no service."""
+    may be None where there is no service; ``answers`` are what the hub said about models."""
     where = f"machine.guests[{machine.guests.index(guest)}]"
     name = machine.guest_host_name(guest)
     items: list[Item] = []
     refusals: list[Refusal] = []
+    notes: list[str] = []
     try:
         refusals += models.hidden(machine, guest, where)
         if services:
@@ -99,9 +103,8 @@ def stack_plan(
             items.append(Item(Step.STACK, "stack.provcheck", name, guest.name, f"put {PYZ}", pyz))
         for index, desired in enumerate(services):
             items += _engine(desired, name, inside, uv)
-            items += models.model_items(
-                machine, guest, desired, host, inside, refusals, f"{where}.services[{index}]"
-            )
+            here = f"{where}.services[{index}]"
+            items += models.model_items(machine, guest, desired, host, inside, refusals, here, answers, notes)
             items += _service(desired, name, inside)
             taken_port(guest, desired, host, inside, refusals, f"{where}.services[{index}]")
             drop_ins(desired, inside, refusals, f"{where}.services[{index}]")
@@ -114,7 +117,12 @@ def stack_plan(
                 "repair the guest until it can be read, then run again",
             )
         )
-    return Plan(machine.name, tuple({item.id: item for item in items}.values()), tuple(refusals))
+    return Plan(
+        machine.name,
+        tuple({item.id: item for item in items}.values()),
+        tuple(refusals),
+        tuple(dict.fromkeys(notes)),
+    )
 
 
 def _base(
@@ -194,7 +202,7 @@ def _service(desired: DesiredService, host: str, inside: Snapshot | None) -> lis
     name, unit = desired.name, desired.service.unit
     stage = Item(Step.STACK, "stack.stage", host, name, f"stage and verify {unit}", desired)
     if inside is None:
-        return [stage, cutover(desired, host)]
+        return [stage, cutover(Cutover(desired, None, "first"), host)]
     items = []
     wanted = _digests(desired)
     if tuple(inside.digest(path) for path in _staged(desired)) != wanted or not _record_in_place(
@@ -202,13 +210,21 @@ def _service(desired: DesiredService, host: str, inside: Snapshot | None) -> lis
     ):
         items.append(stage)
     if not _in_service(desired, inside, wanted):
-        items.append(cutover(desired, host))
+        items.append(cutover(Cutover(desired, None, _mode(desired, inside)), host))
     return items
 
 
-def cutover(desired: DesiredService, host: str) -> Item:
-    text = f"put {desired.service.unit} into service and see it generate"
-    return Item(Step.SERVICE, "service.cutover", host, desired.name, text, desired)
+def cutover(asked: Cutover, host: str) -> Item:
+    text = f"put {asked.desired.service.unit} into service and see it generate"
+    return Item(Step.SERVICE, "service.cutover", host, asked.desired.name, text, asked)
+
+
+def _mode(desired: DesiredService, inside: Snapshot) -> Mode:
+    """Without a trial, only what was seen generating before is told from what was not."""
+    good = (inside.text(desired.good_path) or "").strip()
+    if not good:
+        return "first"
+    return "again" if good == desired.digest else "swap"
 
 
 def _record_in_place(desired: DesiredService, inside: Snapshot) -> bool:

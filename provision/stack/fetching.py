@@ -16,7 +16,7 @@ from provision.hub.order import RESERVE
 from provision.hub.problems import Problem
 from provision.hub.select import OWN, Listing, Selection, amount, select
 from provision.plan import Item, Refusal, Step
-from provision.spec import Guest, Hub, Machine, Model
+from provision.spec import Hub, Machine, Model
 from provision.stack.desired import DesiredModel
 
 MANIFEST, SOURCE = OWN
@@ -49,12 +49,16 @@ def requests(directory: str) -> list[str]:
     parent, name = directory.rsplit("/", 1)
     staging = _quoted(f"{parent}/.incoming/{name}")
     disk = (
-        f"p={_quoted(parent)}; while [ ! -d \"$p\" ] && [ -n \"$p\" ]; do p=${{p%/*}}; done; "
+        f'p={_quoted(parent)}; while [ ! -d "$p" ] && [ -n "$p" ]; do p=${{p%/*}}; done; '
         'df -B1 --output=avail,iavail "${p:-/}" | tail -n 1 && '
         f"{{ [ ! -d {staging} ] || du -sB1 {staging} | cut -f1; }}"
     )
     version = "python3 -c 'import sys, ssl, asyncio; print(*sys.version_info[:2])'"
-    return [f"file:{directory}/{SOURCE}", f"cmd:models-disk-{directory}:{disk}", f"cmd:models-python:{version}"]
+    return [
+        f"file:{directory}/{SOURCE}",
+        f"cmd:models-disk-{directory}:{disk}",
+        f"cmd:models-python:{version}",
+    ]
 
 
 def host_requests(machine: Machine) -> list[str]:
@@ -139,7 +143,11 @@ def _python(seen: Snapshot, where: str) -> list[Refusal]:
     version = tuple(int(word) for word in words[:2]) if re.fullmatch(r"\d+ \d+", " ".join(words)) else None
     if code == 0 and version is not None and version >= PYTHON:
         return []
-    has = f"python3 of the machine is {'.'.join(map(str, version))}" if version else "the machine has no whole python3"
+    has = (
+        f"python3 of the machine is {'.'.join(map(str, version))}"
+        if version
+        else "the machine has no whole python3"
+    )
     return [
         Refusal(
             where,
@@ -160,7 +168,7 @@ def _sizes(chosen: Selection) -> str:
 
 
 def _space(chosen: Selection, directory: str, seen: Snapshot | None, where: str) -> list[Refusal]:
-    """Will it fit? What arrived in an earlier try counts. A disk that could not be looked at is looked at by the act."""
+    """Will it fit? What arrived before counts. A disk that could not be looked at is looked at by the act."""
     if seen is None:
         return []
     code, output = seen.command(f"models-disk-{directory}")
@@ -174,7 +182,8 @@ def _space(chosen: Selection, directory: str, seen: Snapshot | None, where: str)
         found.append(
             Refusal(
                 where,
-                f"{amount(needed)} are needed for {directory} (with {amount(RESERVE)} in reserve), {amount(free)} are free",
+                f"{amount(needed)} are needed for {directory} ({amount(RESERVE)} of it in reserve), and "
+                f"{amount(free)} are free",
                 "a full disk stops what else writes there",
                 f"free {amount(needed - free)}, or put the models elsewhere with Machine(models=…)",
             )
@@ -184,11 +193,9 @@ def _space(chosen: Selection, directory: str, seen: Snapshot | None, where: str)
         found.append(
             Refusal(
                 where,
-                f"{len(chosen.files)} files are to be made for {directory}, and the file system has {inodes} inodes left",
+                f"{len(chosen.files)} files are to be made for {directory}, and {inodes} inodes are left",
                 "no file can be made without one",
                 "remove files there, or put the models elsewhere with Machine(models=…)",
             )
         )
     return found
-
-

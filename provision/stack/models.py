@@ -76,7 +76,8 @@ def model_items(
     answers: Answers | None = None,
     notes: list[str] | None = None,
 ) -> list[Item]:
-    """What is to be put or fetched, on the machine or, where the guest has a volume of its own, inside. Raises CouldNotLook."""
+    """What is to be put or fetched, on the machine or, where the guest has a volume of its own, inside. Raises
+    CouldNotLook."""
     items = []
     for model in desired.models:
         place = on_machine(machine, guest, model.directory)
@@ -153,7 +154,8 @@ def _missing(path: str, on_the_machine: bool, where: str) -> Refusal:
         f"{path} is not {'on the machine' if on_the_machine else 'in the guest'}, and the inventory names no folder "
         "to copy from",
         "model files without a manifest are not known to be whole",
-        "set Model(source='hub') to have it fetched, Model(folder=…) to have it copied, or mount a folder of the machine that holds them",
+        "set Model(source='hub') to have them fetched, Model(folder=…) to have them copied, or mount a folder of the "
+        "machine that holds them",
     )
 
 

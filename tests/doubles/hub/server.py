@@ -173,12 +173,26 @@ class _Handler(BaseHTTPRequestHandler):
                 "rfilename": path,
                 "size": len(data),
                 "blobId": repo.blob(path),
-                **({"lfs": {"sha256": repo.sha256(path), "size": len(data), "pointerSize": 134}} if repo.is_large(path) else {}),
+                **(
+                    {"lfs": {"sha256": repo.sha256(path), "size": len(data), "pointerSize": 134}}
+                    if repo.is_large(path)
+                    else {}
+                ),
             }
             for path, data in sorted(repo.files.items())
         ]
-        body = {"_id": "0", "id": name, "modelId": name, "sha": repo.commit, "private": repo.private,
-                "gated": "manual" if repo.gated else False, "tags": [], "downloads": 0, "likes": 0, "siblings": siblings}
+        body = {
+            "_id": "0",
+            "id": name,
+            "modelId": name,
+            "sha": repo.commit,
+            "private": repo.private,
+            "gated": "manual" if repo.gated else False,
+            "tags": [],
+            "downloads": 0,
+            "likes": 0,
+            "siblings": siblings,
+        }
         self._send(200, {"Content-Type": "application/json"}, json.dumps(body).encode(), None)
 
     def _resolve(self, asked: Asked, token: str | None, name: str, revision: str, path: str) -> None:
@@ -190,19 +204,32 @@ class _Handler(BaseHTTPRequestHandler):
         elif path not in repo.files:
             self._refuse(404, "EntryNotFound", "Entry not found")
         elif repo.gated and token is None:
-            message = f"Access to model {name} is restricted. You must have access to it and be authenticated to access it. Please log in."
+            message = (
+                f"Access to model {name} is restricted. "
+                "You must have access to it and be authenticated to access it. Please log in."
+            )
             self._refuse(401, "GatedRepo", message)
         elif repo.gated and token in repo.waiting:
-            self._refuse(403, "GatedRepo", f"Your request to access model {name} is awaiting a review from the repo authors.")
+            self._refuse(
+                403,
+                "GatedRepo",
+                f"Your request to access model {name} is awaiting a review from the repo authors.",
+            )
         elif repo.gated and token not in repo.members:
-            message = f"Access to model {name} is restricted and you are not in the authorized list. Visit {self.hub.endpoint}/{name} to ask for access."
+            message = (
+                f"Access to model {name} is restricted and you are not in the authorized list. "
+                f"Visit {self.hub.endpoint}/{name} to ask for access."
+            )
             self._refuse(403, "GatedRepo", message)
         elif repo.is_large(path):
             key = hashlib.md5(f"{name} {path}".encode()).hexdigest()
             self.hub.signed[key] = repo, path
-            linked = {"X-Repo-Commit": repo.commit, "X-Linked-Etag": f'"{repo.sha256(path)}"',
-                      "X-Linked-Size": str(len(repo.files[path])),
-                      "Location": f"http://localhost:{self.hub.port}/cdn/{key}"}
+            linked = {
+                "X-Repo-Commit": repo.commit,
+                "X-Linked-Etag": f'"{repo.sha256(path)}"',
+                "X-Linked-Size": str(len(repo.files[path])),
+                "Location": f"http://localhost:{self.hub.port}/cdn/{key}",
+            }
             self._send(302, linked, b"", None)
         else:
             self._file(asked, repo, path, {"X-Repo-Commit": repo.commit, "ETag": f'"{repo.blob(path)}"'})
@@ -229,7 +256,9 @@ class _Handler(BaseHTTPRequestHandler):
             headers["X-Error-Code"] = code
         self._send(status, headers, json.dumps({"error": message}).encode(), None)
 
-    def _send(self, status: int, headers: dict[str, str], body: bytes, asked: Asked | None, path: str = "") -> None:
+    def _send(
+        self, status: int, headers: dict[str, str], body: bytes, asked: Asked | None, path: str = ""
+    ) -> None:
         self.send_response(status)
         for name, value in {**headers, "Content-Length": str(len(body))}.items():
             self.send_header(name, value)
