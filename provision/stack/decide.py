@@ -6,16 +6,16 @@ that a bare guest needs, and decided again when it runs.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from checks.snapshot import CouldNotLook, Snapshot
 from provision.plan import Item, Plan, Refusal, Step
 from provision.spec import Guest, Machine
 from provision.stack import models
 from provision.stack.conflicts import drop_ins, taken_port
-from provision.stack.desired import PYZ, UV, DesiredEngine, DesiredService, sha256
+from provision.stack.desired import PYZ, DesiredService, sha256
+from provision.stack.engine import decide as engine_decide
+from provision.stack.engine.desired import Shipped as Shipped
 
 UID = 8100
 FOLDERS = (
@@ -25,22 +25,6 @@ FOLDERS = (
     "/var/cache/kpro",
     "/var/lib/kpro/good",
 )
-
-
-@dataclass(frozen=True)
-class Shipped:
-    """A file that kpro brings along: where it lies on the controller and its sha256."""
-
-    path: str
-    sha256: str
-
-
-@dataclass(frozen=True)
-class EngineBuild:
-    """What the act of building an engine environment needs."""
-
-    engine: DesiredEngine
-    uv: Shipped
 
 
 def requests(services: Sequence[DesiredService]) -> list[str]:
@@ -56,13 +40,11 @@ def requests(services: Sequence[DesiredService]) -> list[str]:
         "cmd:uid-kpro:id -u kpro",
         f"cmd:uid-{UID}:getent passwd {UID}",
         f"sha:{PYZ}",
-        f"sha:{UV}",
         *(f"stat:{folder}" for folder in FOLDERS),
     ]
     for desired in services:
         unit = desired.service.unit
         wanted += [
-            f"file:{desired.engine.marker}",
             *(f"sha:{path}" for path in (*_staged(desired), *_live(desired), desired.record_path)),
             f"file:{desired.good_path}",
             f"cmd:unit-{desired.name}:systemctl show -p ActiveState -p SubState -p UnitFileState -p MainPID {unit}",
@@ -70,7 +52,11 @@ def requests(services: Sequence[DesiredService]) -> list[str]:
             f"cmd:running-{desired.name}:"
             f'pid=$(systemctl show -p MainPID --value {unit}) && [ "$pid" != 0 ] && '
             "tr '\\0' '\\n' <\"/proc/$pid/environ\" | sed -n 's/^KPRO_DIGEST=//p'",
+            f"cmd:started-{desired.name}:"
+            f't=$(systemctl show -p ExecMainStartTimestamp --value {unit}) && [ -n "$t" ] && '
+            f'[ "$(date -d "$t" +%s)" -lt "$(stat -c %Y {desired.engine.marker})" ] && echo older || :',
         ]
+    wanted += engine_decide.requests([desired.engine for desired in services])
     return [*wanted, *models.requests(services)]
 
 
@@ -98,13 +84,14 @@ def stack_plan(
         if (services or guest.gpus) and (inside is None or inside.digest(PYZ) != pyz.sha256):
             items.append(Item(Step.STACK, "stack.provcheck", name, guest.name, f"put {PYZ}", pyz))
         for index, desired in enumerate(services):
-            items += _engine(desired, name, inside, uv)
-            items += models.model_items(
-                machine, guest, desired, host, inside, refusals, f"{where}.services[{index}]"
-            )
-            items += _service(desired, name, inside)
-            taken_port(guest, desired, host, inside, refusals, f"{where}.services[{index}]")
-            drop_ins(desired, inside, refusals, f"{where}.services[{index}]")
+            place = f"{where}.services[{index}]"
+            made = engine_decide.engine_items(desired.engine, name, inside, uv, refusals, place)
+            items += made
+            items += models.model_items(machine, guest, desired, host, inside, refusals, place)
+            # What runs from a tree that has changed since is not what was seen generating.
+            items += _service(desired, name, inside, changed=bool(made) and desired.engine.tree is not None)
+            taken_port(guest, desired, host, inside, refusals, place)
+            drop_ins(desired, inside, refusals, place)
     except CouldNotLook as error:
         refusals.append(
             Refusal(
@@ -154,30 +141,6 @@ def _tools(inside: Snapshot, tools: Sequence[str], refusals: list[Refusal], wher
             )
 
 
-def _engine(desired: DesiredService, host: str, inside: Snapshot | None, uv: Shipped | None) -> list[Item]:
-    if uv is None:
-        raise ValueError(f"{desired.name} has an engine environment to build, and uv was not brought along")
-    engine = desired.engine
-    marker = inside.text(engine.marker) if inside is not None else None
-    if marker is not None and _digest_of(marker) == engine.digest:
-        return []
-    items = []
-    if inside is None or inside.digest(UV) != uv.sha256:
-        items.append(Item(Step.STACK, "stack.uv", host, "uv", f"put {UV}", uv))
-    source = "a wheelhouse, offline" if engine.wheels else "the guest's Python index"
-    text = f"build {engine.path} with {engine.requirement} from {source}"
-    items.append(Item(Step.STACK, "stack.engine", host, engine.path, text, EngineBuild(engine, uv)))
-    return items
-
-
-def _digest_of(marker: str) -> str | None:
-    try:
-        value = json.loads(marker)
-    except ValueError:
-        return None
-    return value.get("digest") if isinstance(value, dict) else None
-
-
 def _staged(desired: DesiredService) -> tuple[str, str]:
     return desired.staged_unit, desired.staged_environment
 
@@ -190,7 +153,9 @@ def _digests(desired: DesiredService) -> tuple[str, str]:
     return sha256(desired.unit), sha256(desired.environment)
 
 
-def _service(desired: DesiredService, host: str, inside: Snapshot | None) -> list[Item]:
+def _service(
+    desired: DesiredService, host: str, inside: Snapshot | None, changed: bool = False
+) -> list[Item]:
     name, unit = desired.name, desired.service.unit
     stage = Item(Step.STACK, "stack.stage", host, name, f"stage and verify {unit}", desired)
     if inside is None:
@@ -201,7 +166,7 @@ def _service(desired: DesiredService, host: str, inside: Snapshot | None) -> lis
         desired, inside
     ):
         items.append(stage)
-    if not _in_service(desired, inside, wanted):
+    if changed or not _in_service(desired, inside, wanted):
         items.append(cutover(desired, host))
     return items
 
@@ -220,11 +185,14 @@ def _in_service(desired: DesiredService, inside: Snapshot, wanted: tuple[str, st
     _, state = inside.command(f"unit-{desired.name}")
     _, running = inside.command(f"running-{desired.name}")
     lines = state.split()
+    _, started = inside.command(f"started-{desired.name}")
     good = inside.text(desired.good_path)
     return (
         tuple(inside.digest(path) for path in _live(desired)) == wanted
         and "ActiveState=active" in lines
         and "UnitFileState=enabled" in lines
         and running.strip() == desired.digest
+        # Since then its engine environment was made, or verified, anew.
+        and started.strip() != "older"
         and (good or "").strip() == desired.digest
     )

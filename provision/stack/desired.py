@@ -9,42 +9,14 @@ from pathlib import Path
 
 from provision.data import engines
 from provision.spec import Guest, Service
+from provision.stack.engine.decide import UV as UV
+from provision.stack.engine.desired import DesiredEngine, desired_engine
 from provision.stack.manifest import manifest
 from provision.templates import render
 
 PYZ = "/opt/kpro/provcheck.pyz"
-UV = "/opt/kpro/bin/uv"
 PYTHON = "/usr/bin/python3"
 MANIFEST = "kpro-manifest.json"
-
-
-@dataclass(frozen=True)
-class Wheel:
-    """A wheel of an offline wheelhouse."""
-
-    name: str
-    sha256: str
-    path: Path
-
-
-@dataclass(frozen=True)
-class DesiredEngine:
-    """An engine environment: one folder per engine, version and digest of what goes in."""
-
-    requirement: str
-    module: str
-    python: str
-    digest: str
-    path: str
-    wheels: tuple[Wheel, ...]
-
-    @property
-    def marker(self) -> str:
-        return f"{self.path}/kpro-env.json"
-
-    @property
-    def wheel_folder(self) -> str:
-        return f"/var/cache/kpro/wheels/{self.digest[:12]}"
 
 
 @dataclass(frozen=True)
@@ -120,34 +92,6 @@ def sha256(data: bytes | str) -> str:
     return hashlib.sha256(data.encode() if isinstance(data, str) else data).hexdigest()
 
 
-def desired_engine(service: Service) -> DesiredEngine:
-    """Raises FileNotFoundError when the wheelhouse is not there (the inventory's check said so before)."""
-    engine = service.engine
-    row = engines.kind_of(engine.kind)
-    wheels: tuple[Wheel, ...] = ()
-    if engine.wheelhouse is not None:
-        wheels = tuple(
-            Wheel(path.name, sha256(path.read_bytes()), path)
-            for path in sorted(engine.wheelhouse.glob("*.whl"))
-        )
-    inputs = {
-        "kind": engine.kind,
-        "version": engine.version,
-        "source": engine.source,
-        "python": engine.python,
-        "wheels": [[wheel.name, wheel.sha256] for wheel in wheels],
-    }
-    digest = sha256(json.dumps(inputs, sort_keys=True))
-    return DesiredEngine(
-        requirement=f"{row.distribution}=={engine.version}",
-        module=row.module,
-        python=engine.python,
-        digest=digest,
-        path=f"/opt/kpro/envs/{engine.kind}-{engine.version}-{digest[:12]}",
-        wheels=wheels,
-    )
-
-
 def desired_models(service: Service) -> tuple[DesiredModel, ...]:
     found = []
     for model in filter(None, (service.model, service.drafter)):
@@ -172,7 +116,7 @@ def gate_command(guest: Guest, record: bytes | None) -> tuple[str, ...]:
 
 def desired_service(guest: Guest, service: Service) -> DesiredService:
     """Reads the controller's files (wheels, model folder, key, record) and renders unit and environment."""
-    engine = desired_engine(service)
+    engine = desired_engine(service.engine)
     models = desired_models(service)
     record = service.replay.read_bytes() if service.replay is not None else None
     gate = gate_command(guest, record)
