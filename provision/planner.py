@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from checks.bdf import Bdf
 from checks.snapshot import Snapshot
@@ -26,6 +26,7 @@ from provision.stack import models
 from provision.stack.cutover import Cutover
 from provision.stack.decide import Shipped, cutover, stack_plan
 from provision.stack.desired import DesiredService
+from provision.stack.fetching import Answers
 
 
 @dataclass(frozen=True)
@@ -40,12 +41,13 @@ class Observed:
 @dataclass(frozen=True)
 class Wanted:
     """What the controller brings: the services of each guest, the gate, uv (None where no guest has a service), and the
-    drivers that it has: prebuilt ones, and installers."""
+    drivers that it has: prebuilt ones, and installers; and what the hub said about models that are to be fetched."""
 
     services: Mapping[str, Sequence[DesiredService]]
     pyz: Shipped
     uv: Shipped | None
     prebuilt: Sequence[Prebuilt | Installer] = ()
+    answers: Answers = field(default_factory=dict)
 
 
 def requests(machine: Machine, handover: Handover | None = None) -> list[str]:
@@ -105,7 +107,9 @@ def plan_machine(
         parts.append(userspace.guest_userspace_plan(machine, guest, host, inside))
         parts.append(userspace_own.plan(machine, guest, host, inside, wanted.prebuilt))
         services = wanted.services[guest.name]
-        parts.append(stack_plan(machine, guest, services, host, inside, wanted.pyz, wanted.uv))
+        parts.append(
+            stack_plan(machine, guest, services, host, inside, wanted.pyz, wanted.uv, wanted.answers)
+        )
         if any(item.kind == swap.STOP and item.subject == guest.name for item in metal):
             parts.append(_again(machine, guest, services, parts[-1]))
     return join(machine.name, parts)

@@ -13,16 +13,15 @@ from checks.serving.limits import Limits
 from provision.forms import (
     AbsolutePath,
     Address,
-    Commit,
     LocalPath,
     Name,
     Port,
     PythonVersion,
-    Repository,
     Where,
     refuse,
 )
 from provision.spec_base import Spec
+from provision.spec_model import Model
 
 LONGEST_WITH_TRIAL = 53
 """Letters of a service's name to which ``-candidate`` can be added: a name has at most 63."""
@@ -96,23 +95,6 @@ _OF_SOURCE = {
     "interpreter": ("tree", "<the Python in the guest that runs it>"),
     "folders": ("tree", "[<folder in the guest that holds the engine>, ...]"),
 }
-
-
-class Model(Spec):
-    """Model files, pinned to a commit.
-
-    ``folder`` is a folder on the controller that is copied and verified; without it the files must already be
-    in the guest under ``/srv/models`` (a mount of the machine), with their manifest.
-    """
-
-    repo: Repository
-    revision: Commit
-    folder: LocalPath | None = None
-
-    @property
-    def directory(self) -> str:
-        """Where the files lie in the guest."""
-        return f"/srv/models/{self.repo.replace('/', '--')}@{self.revision}"
 
 
 class Baseline(Spec):

@@ -17,6 +17,7 @@ from provision.stack.cutover import Cutover, Mode
 from provision.stack.desired import PYZ, DesiredService, sha256
 from provision.stack.engine import decide as engine_decide
 from provision.stack.engine.desired import Shipped as Shipped
+from provision.stack.fetching import Answers
 
 UID = 8100
 FOLDERS = (
@@ -69,13 +70,15 @@ def stack_plan(
     inside: Snapshot | None,
     pyz: Shipped,
     uv: Shipped | None,
+    answers: Answers | None = None,
 ) -> Plan:
     """What the guest lacks, and why it cannot be given. A guest with GPUs and no service gets the gate alone. ``uv``
-    may be None where there is no service."""
+    may be None where there is no service; ``answers`` are what the hub said about models."""
     where = f"machine.guests[{machine.guests.index(guest)}]"
     name = machine.guest_host_name(guest)
     items: list[Item] = []
     refusals: list[Refusal] = []
+    notes: list[str] = []
     try:
         refusals += models.hidden(machine, guest, where)
         if services:
@@ -88,7 +91,7 @@ def stack_plan(
             place = f"{where}.services[{index}]"
             made = engine_decide.engine_items(desired.engine, name, inside, uv, refusals, place)
             items += made
-            items += models.model_items(machine, guest, desired, host, inside, refusals, place)
+            items += models.model_items(machine, guest, desired, host, inside, refusals, place, answers, notes)
             # What runs from a tree that has changed since is not what was seen generating.
             items += _service(desired, name, inside, changed=bool(made) and desired.engine.tree is not None)
             taken_port(guest, desired, host, inside, refusals, place)
@@ -102,7 +105,12 @@ def stack_plan(
                 "repair the guest until it can be read, then run again",
             )
         )
-    return Plan(machine.name, tuple({item.id: item for item in items}.values()), tuple(refusals))
+    return Plan(
+        machine.name,
+        tuple({item.id: item for item in items}.values()),
+        tuple(refusals),
+        tuple(dict.fromkeys(notes)),
+    )
 
 
 def _base(
