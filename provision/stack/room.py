@@ -13,7 +13,6 @@ from typing import Any
 
 from provision.data.room import GIB, margin
 
-
 MOST_GIB = 1 << 20
 
 
