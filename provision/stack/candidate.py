@@ -56,8 +56,8 @@ def _earlier(own: DesiredService, held: Held) -> str | None:
     if not held.serving or held.serving == own.digest or not held.allows(held.serving):
         return None
     return (
-        f"{own.name} runs a candidate that was accepted earlier and that the inventory no longer has; it stays while there "
-        "is another candidate. Without one, the service's own profile comes back"
+        f"{own.name} runs a candidate that was accepted earlier and that the inventory no longer has; it stays while "
+        "there is another candidate. Without one, the service's own profile comes back"
     )
 
 
@@ -87,10 +87,13 @@ def _refused(own: DesiredService, verdict: trials.Trial, again: str) -> str:
     return (
         f"{own.name}: the candidate {what} was refused on {verdict.when or 'an unknown day'}"
         + (f" (run {verdict.run})" if verdict.run else "")
-        + f": {cause[0] if cause else 'the cause was not kept'}. {own.name} goes on without it. It is tried again when it "
-        f"changes in the inventory, or after: {again}rm {trials.path(own.name)}"
+        + f": {cause[0] if cause else 'the cause was not kept'}. {own.name} goes on without it. It is tried again "
+        f"when it changes in the inventory, or after: {again}rm {trials.path(own.name)}"
     )
 
 
 def _without_verdict(own: DesiredService) -> str:
-    return f"{own.name} runs its candidate, which was seen well there, and the verdict of its trial is gone: it stays as it is"
+    return (
+        f"{own.name} runs its candidate, which was seen well there, and the verdict of its trial is gone: "
+        "it stays as it is"
+    )

@@ -35,3 +35,12 @@ class Cutover:
     forecast: str = ""
     candidate: bool = False
     asked: str = ""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A service is measured as it runs: ``words`` of ``provcheck serve``, ``path`` of the baseline that is kept."""
+
+    desired: DesiredService
+    words: tuple[str, ...]
+    path: str

@@ -81,7 +81,9 @@ def read(text: str | None) -> Trial | None:
         raise NoVerdict("it names no profile (digest)")
     if verdict not in ("accepted", "refused"):
         raise NoVerdict(f"its verdict is {str(verdict)[:40]!r}")
-    words = {name: _text(data.get(name)) for name in ("asked", "why", "mode", "forecast", "when", "run")}
+    words: dict[str, Any] = {
+        name: _text(data.get(name)) for name in ("asked", "why", "mode", "forecast", "when", "run")
+    }
     figures: dict[str, Any] = {
         name: number(data.get(name))
         for name in ("downtime_s", "start_s", "measured_s", "tok_s", "acceptance")
