@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from checks.serving.limits import Limits
 from checks.snapshot import Snapshot
 from provision.plan import Item, Refusal, Step
-from provision.spec import Guest, Machine
-from provision.stack import baselines, beside, candidate, held
+from provision.spec import Guest
+from provision.stack import baselines, beside, candidate, held, measures
 from provision.stack.baselines import Reading
 from provision.stack.candidate import Choice
 from provision.stack.conflicts import drop_ins, taken_port
@@ -18,30 +17,7 @@ from provision.stack.desired import DesiredService, sha256
 from provision.stack.forecast import figures, forecast
 from provision.stack.held import Held
 from provision.stack.room import Room
-
-
-@dataclass(frozen=True)
-class Scene:
-    """One service of a guest and what is known of it. ``inside`` and ``held``: None while the guest cannot be entered;
-    ``where``: the path of its field."""
-
-    machine: Machine
-    guest: Guest
-    own: DesiredService
-    host: Snapshot
-    inside: Snapshot | None
-    held: Held | None
-    where: str
-
-    @property
-    def guest_host(self) -> str:
-        return self.machine.guest_host_name(self.guest)
-
-    def key(self, desired: DesiredService) -> str:
-        return baselines.belongs(self.machine, self.guest, desired).key
-
-    def path(self, desired: DesiredService) -> str:
-        return baselines.path(self.own.name, self.key(desired))
+from provision.stack.scene import Scene
 
 
 @dataclass(frozen=True)
@@ -75,19 +51,6 @@ def requests(guest: Guest, desired: DesiredService) -> list[str]:
 def family(desired: DesiredService) -> tuple[DesiredService, ...]:
     """The service's own profile and, where there is one, its candidate."""
     return (desired,) if desired.candidate is None else (desired, desired.candidate)
-
-
-def scene(
-    machine: Machine,
-    guest: Guest,
-    own: DesiredService,
-    host: Snapshot,
-    inside: Snapshot | None,
-    where: str,
-) -> Scene:
-    """Raises CouldNotLook."""
-    seen = held.held(own, inside) if inside is not None else None
-    return Scene(machine, guest, own, host, inside, seen, where)
 
 
 def decide(at: Scene, refusals: list[Refusal]) -> Decided:
@@ -158,7 +121,7 @@ def _due(at: Scene, choice: Choice, due: DesiredService, refusals: list[Refusal]
     mode: Mode = "beside" if wish == "beside" or (wish == "auto" and room.beside) else "swap"
     items = [] if at.inside is not None and _staged(due, at.inside) else [_stage(at, due)]
     items += _trial(at, due.trial, refusals, where)
-    path, running = _against(at, choice)
+    path, running = measures.against(at, choice)
     if running is None and at.held is not None and _serves(at.held, choice):
         items.append(_measure(at, path))
     return [*items, _cutover(at, due, mode, due.trial, room, (path, running))]
@@ -167,18 +130,6 @@ def _due(at: Scene, choice: Choice, due: DesiredService, refusals: list[Refusal]
 def _serves(seen: Held, choice: Choice) -> bool:
     """Does what the candidate is held against serve already, so that no cut-over of this run measures it?"""
     return bool(seen.serving) and (choice.serve is None or seen.serving == choice.serve.digest)
-
-
-def _against(at: Scene, choice: Choice) -> tuple[str, Reading | None]:
-    """The file that a candidate is held against, and what is in it: the best reading of what serves, else the one that
-    belongs to what is to serve. None: it is still to be measured."""
-    seen = at.held or Held()
-    same = [one for one in seen.readings.values() if one.digest and one.digest == seen.serving]
-    if same:
-        best = max(same, key=lambda one: one.tok_s)
-        return baselines.path(at.own.name, best.key), best
-    key = at.key(choice.serve) if choice.serve is not None else seen.serving[:12]
-    return baselines.path(at.own.name, key), seen.readings.get(key)
 
 
 def _trial(at: Scene, trial: DesiredService, refusals: list[Refusal], where: str) -> list[Item]:
@@ -213,7 +164,7 @@ def _stated(at: Scene) -> list[Item]:
 
 def _measure(at: Scene, path: str) -> Item:
     text = f"measure {at.own.name} as it runs and keep that as its baseline (test requests for at most 120 s)"
-    words = gate_words(at.own.service.thresholds, None, _level(at))
+    words = measures.gate_words(at.own.service.thresholds, None, measures.level(at))
     return Item(
         Step.SERVICE, "service.measure", at.guest_host, at.own.name, text, Measure(at.own, words, path)
     )
@@ -230,13 +181,15 @@ def _cutover(
     """``against``: the file that a candidate is held against, and what is in it; None: it is no candidate."""
     told = forecast(at.own.name, mode, trial is not None, figures(desired.digest, at.held or Held()))
     path, least = (
-        _held_to(at, desired) if against is None else (against[0], _to_beat(at, desired, against[1]))
+        measures.held_to(at, desired)
+        if against is None
+        else (against[0], measures.to_beat(at, desired, against[1]))
     )
     cutover = Cutover(
         desired,
         trial,
         mode,
-        gate_words(desired.service.thresholds, path, _level(at)),
+        measures.gate_words(desired.service.thresholds, path, measures.level(at)),
         least,
         at.path(desired),
         at.own.service.drain_seconds,
@@ -248,47 +201,6 @@ def _cutover(
     item = Item(Step.SERVICE, kind, at.guest_host, at.own.name, _text(at, cutover), cutover)
     costs = (f"{at.own.name} is down while it is tried",) if mode == "swap" else ()
     return replace(item, costs=costs, details=_details(cutover, room))
-
-
-def _held_to(at: Scene, desired: DesiredService) -> tuple[str | None, float | None]:
-    """(file of the baseline, least ratio to its tokens/s) of a profile that is no candidate. What the inventory states
-    is a limit too: of the two, the one that asks for more."""
-    fail, stated = _fail(desired), _stated_rate(at)
-    kept = at.held.readings.get(at.key(desired)) if at.held is not None else None
-    if kept is not None:
-        return at.path(desired), max(fail, fail * stated / kept.tok_s) if stated else fail
-    if at.own.service.baseline is not None:
-        return baselines.path(at.own.name, baselines.STATED), fail if stated else None
-    return None, None
-
-
-def _to_beat(at: Scene, desired: DesiredService, running: Reading | None) -> float:
-    """The ratio to what runs that a candidate must reach, and not fall behind what the inventory states either."""
-    spec, stated = at.own.service.candidate, _stated_rate(at)
-    least = candidate.beats(spec) if spec is not None else 1.0
-    return max(least, _fail(desired) * stated / running.tok_s) if stated and running else least
-
-
-def _fail(desired: DesiredService) -> float:
-    return desired.service.thresholds.get("speed_fail", Limits().speed_fail)
-
-
-def _stated_rate(at: Scene) -> float | None:
-    """Decode tokens/s of one request as the inventory states it."""
-    stated = at.own.service.baseline
-    return stated.decode_tok_s if stated is not None and stated.concurrency == 1 else None
-
-
-def gate_words(thresholds: dict[str, float], baseline: str | None, level: int) -> tuple[str, ...]:
-    """Words of ``provcheck serve`` behind the URL."""
-    words = [word for name, n in sorted(thresholds.items()) for word in ("--limit", f"{name}={n:g}")]
-    words += ["--baseline", baseline] if baseline else []
-    words += ["--concurrency", str(level)] if level > 1 else []
-    return tuple(words)
-
-
-def _level(at: Scene) -> int:
-    return at.own.service.baseline.concurrency if at.own.service.baseline else 1
 
 
 def _text(at: Scene, asked: Cutover) -> str:
