@@ -6,15 +6,15 @@ that a bare guest needs, and decided again when it runs.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from checks.snapshot import CouldNotLook, Snapshot
 from provision.plan import Item, Plan, Refusal, Step
 from provision.spec import Guest, Machine
 from provision.stack import models, serving
-from provision.stack.desired import PYZ, UV, DesiredEngine, DesiredService
+from provision.stack.desired import PYZ, DesiredService
+from provision.stack.engine import decide as engine_decide
+from provision.stack.engine.desired import Shipped as Shipped
 from provision.stack.scene import scene
 
 UID = 8100
@@ -27,22 +27,6 @@ FOLDERS = (
     "/var/lib/kpro/trials",
     "/var/lib/kpro/baselines",
 )
-
-
-@dataclass(frozen=True)
-class Shipped:
-    """A file that kpro brings along: where it lies on the controller and its sha256."""
-
-    path: str
-    sha256: str
-
-
-@dataclass(frozen=True)
-class EngineBuild:
-    """What the act of building an engine environment needs."""
-
-    engine: DesiredEngine
-    uv: Shipped
 
 
 def requests(guest: Guest, services: Sequence[DesiredService]) -> list[str]:
@@ -58,7 +42,6 @@ def requests(guest: Guest, services: Sequence[DesiredService]) -> list[str]:
         "cmd:uid-kpro:id -u kpro",
         f"cmd:uid-{UID}:getent passwd {UID}",
         f"sha:{PYZ}",
-        f"sha:{UV}",
         *(f"stat:{folder}" for folder in FOLDERS),
     ]
     for desired in services:
@@ -73,7 +56,9 @@ def requests(guest: Guest, services: Sequence[DesiredService]) -> list[str]:
             "tr '\\0' '\\n' <\"/proc/$pid/environ\" | sed -n 's/^KPRO_DIGEST=//p'",
             *serving.requests(guest, desired),
         ]
-    return [*wanted, *models.requests([one for desired in services for one in serving.family(desired)])]
+    profiles = [one for desired in services for one in serving.family(desired)]
+    wanted += engine_decide.requests([one.engine for one in profiles])
+    return [*wanted, *models.requests(profiles)]
 
 
 def stack_plan(
@@ -102,12 +87,18 @@ def stack_plan(
             items.append(Item(Step.STACK, "stack.provcheck", name, guest.name, f"put {PYZ}", pyz))
         for index, desired in enumerate(services):
             at = scene(machine, guest, desired, host, inside, f"{where}.services[{index}]")
-            decided = serving.decide(at, refusals)
-            for profile, field in decided.profiles:
-                items += _engine(profile, name, inside, uv)
+            choice = serving.choice(at)
+            # What runs from a tree that has changed since is not what was seen generating.
+            changed = set()
+            for profile in choice.profiles:
+                field = at.field(profile)
+                made = engine_decide.engine_items(profile.engine, name, inside, uv, refusals, field)
+                if made and profile.engine.tree is not None:
+                    changed.add(profile.digest)
+                items += made
                 items += models.model_items(machine, guest, profile, host, inside, refusals, field)
-            items += decided.items
-            notes += decided.choice.notes
+            items += serving.decide(at, choice, changed, refusals)
+            notes += choice.notes
     except CouldNotLook as error:
         refusals.append(
             Refusal(
@@ -157,27 +148,3 @@ def _tools(inside: Snapshot, tools: Sequence[str], refusals: list[Refusal], wher
                     f"install it in the guest: apt-get install {'systemd-sysv' if tool == 'systemctl' else tool}",
                 )
             )
-
-
-def _engine(desired: DesiredService, host: str, inside: Snapshot | None, uv: Shipped | None) -> list[Item]:
-    if uv is None:
-        raise ValueError(f"{desired.name} has an engine environment to build, and uv was not brought along")
-    engine = desired.engine
-    marker = inside.text(engine.marker) if inside is not None else None
-    if marker is not None and _digest_of(marker) == engine.digest:
-        return []
-    items = []
-    if inside is None or inside.digest(UV) != uv.sha256:
-        items.append(Item(Step.STACK, "stack.uv", host, "uv", f"put {UV}", uv))
-    source = "a wheelhouse, offline" if engine.wheels else "the guest's Python index"
-    text = f"build {engine.path} with {engine.requirement} from {source}"
-    items.append(Item(Step.STACK, "stack.engine", host, engine.path, text, EngineBuild(engine, uv)))
-    return items
-
-
-def _digest_of(marker: str) -> str | None:
-    try:
-        value = json.loads(marker)
-    except ValueError:
-        return None
-    return value.get("digest") if isinstance(value, dict) else None

@@ -52,6 +52,19 @@ def requests(desired: DesiredService) -> list[str]:
     ]
 
 
+def started_request(desired: DesiredService) -> str:
+    """Was the unit started before this profile's engine environment was made?"""
+    return (
+        f"cmd:{_started(desired)}:"
+        f't=$(systemctl show -p ExecMainStartTimestamp --value {desired.service.unit}) && [ -n "$t" ] && '
+        f'[ "$(date -d "$t" +%s)" -lt "$(stat -c %Y {desired.engine.marker})" ] && echo older || :'
+    )
+
+
+def _started(desired: DesiredService) -> str:
+    return f"started-{desired.name}" + (f"-{desired.staging}" if desired.staging else "")
+
+
 def _records(name: str) -> tuple[str, str, str]:
     return trials.path(name), trials.accepted_path(name), trials.service_path(name)
 
@@ -106,8 +119,11 @@ def in_service(desired: DesiredService, inside: Snapshot, seen: Held) -> bool:
     """The unit runs the profile that is wanted, starts at boot, and was seen well with it. Raises CouldNotLook."""
     _, state = inside.command(f"unit-{desired.name}")
     live = (inside.digest(desired.unit_path), inside.digest(desired.environment_path))
+    _, started = inside.command(_started(desired))
     return (
         live == (sha256(desired.unit), sha256(desired.environment))
         and "UnitFileState=enabled" in state.split()
+        # Since then its engine environment was made, or verified, anew.
+        and started.strip() != "older"
         and seen.serving == desired.digest
     )

@@ -28,6 +28,10 @@ class Scene:
     def guest_host(self) -> str:
         return self.machine.guest_host_name(self.guest)
 
+    def field(self, desired: DesiredService) -> str:
+        """The path of the field that says so."""
+        return self.where if desired is self.own else f"{self.where}.candidate"
+
     def key(self, desired: DesiredService) -> str:
         return baselines.belongs(self.machine, self.guest, desired).key
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Collection
+from dataclasses import replace
 from typing import Any
 
 from checks.snapshot import Snapshot
@@ -20,22 +21,13 @@ from provision.stack.room import Room
 from provision.stack.scene import Scene
 
 
-@dataclass(frozen=True)
-class Decided:
-    """``profiles``: those that engine and model files are needed for, with the path of their field."""
-
-    choice: Choice
-    profiles: tuple[tuple[DesiredService, str], ...]
-    items: tuple[Item, ...]
-
-
 def requests(guest: Guest, desired: DesiredService) -> list[str]:
     """What the snapshot of the guest has to look at, for the service, its candidate, and the trials of both."""
     wanted = held.requests(desired)
     for one in family(desired):
         wanted += [
-            f"file:{one.engine.marker}",
             *(f"sha:{path}" for path in (one.staged_unit, one.staged_environment, one.record_path)),
+            held.started_request(one),
         ]
         if one.trial is not None:
             unit = one.trial.service.unit
@@ -53,33 +45,35 @@ def family(desired: DesiredService) -> tuple[DesiredService, ...]:
     return (desired,) if desired.candidate is None else (desired, desired.candidate)
 
 
-def decide(at: Scene, refusals: list[Refusal]) -> Decided:
-    """Everything of one service. Raises CouldNotLook."""
-    choice = candidate.choose(at.own, at.held, _shell(at.guest))
-    profiles = [(one, at.where if one is at.own else f"{at.where}.candidate") for one in choice.profiles]
+def choice(at: Scene) -> Choice:
+    """Who is to serve, and what is to be tried."""
+    return candidate.choose(at.own, at.held, _shell(at.guest))
+
+
+def decide(at: Scene, chosen: Choice, changed: Collection[str], refusals: list[Refusal]) -> list[Item]:
+    """Everything of one service. ``changed``: digests of profiles whose engine is made anew in place, so that what runs
+    of them is not what was seen well. Raises CouldNotLook."""
     items: list[Item] = []
-    if choice.serve is not None:
-        items += _serve(at, choice.serve, refusals)
-    if choice.due is not None:
-        items += _due(at, choice, choice.due, refusals)
-    if at.own.service.baseline is not None:
-        items += _stated(at)
+    if chosen.serve is not None:
+        items += _serve(at, chosen.serve, chosen.serve.digest in changed, refusals)
+    if chosen.due is not None:
+        items += _due(at, chosen, chosen.due, refusals)
     drop_ins(at.own, at.inside, refusals, at.where)
-    return Decided(choice, tuple(profiles), tuple(items))
+    return [*items, *_stated(at)]
 
 
 def again(at: Scene) -> list[Item]:
     """The cut-over of a service whose container was stopped: whoever is to serve is seen generating again."""
-    serve = candidate.choose(at.own, at.held).serve
+    serve = choice(at).serve
     return [] if serve is None else [_cutover(at, serve, "again", None)]
 
 
-def _serve(at: Scene, desired: DesiredService, refusals: list[Refusal]) -> list[Item]:
+def _serve(at: Scene, desired: DesiredService, changed: bool, refusals: list[Refusal]) -> list[Item]:
     taken_port(at.guest, desired, at.host, at.inside, refusals, at.where)
     if at.inside is None or at.held is None:
         return [_stage(at, desired), _cutover(at, desired, "first", None)]
     items = [] if _staged(desired, at.inside) else [_stage(at, desired)]
-    if held.in_service(desired, at.inside, at.held):
+    if not changed and held.in_service(desired, at.inside, at.held):
         return items
     if not at.held.good:
         return [*items, _cutover(at, desired, "first", None)]
@@ -92,7 +86,7 @@ def _serve(at: Scene, desired: DesiredService, refusals: list[Refusal]) -> list[
     return [*items, _cutover(at, desired, "beside" if room.beside else "swap", desired.trial, room)]
 
 
-def _due(at: Scene, choice: Choice, due: DesiredService, refusals: list[Refusal]) -> list[Item]:
+def _due(at: Scene, chosen: Choice, due: DesiredService, refusals: list[Refusal]) -> list[Item]:
     """The candidate, tried once what is to serve does."""
     where = f"{at.where}.candidate"
     if due.trial is None:
@@ -121,15 +115,15 @@ def _due(at: Scene, choice: Choice, due: DesiredService, refusals: list[Refusal]
     mode: Mode = "beside" if wish == "beside" or (wish == "auto" and room.beside) else "swap"
     items = [] if at.inside is not None and _staged(due, at.inside) else [_stage(at, due)]
     items += _trial(at, due.trial, refusals, where)
-    path, running = measures.against(at, choice)
-    if running is None and at.held is not None and _serves(at.held, choice):
+    path, running = measures.against(at, chosen)
+    if running is None and at.held is not None and _serves(at.held, chosen):
         items.append(_measure(at, path))
     return [*items, _cutover(at, due, mode, due.trial, room, (path, running))]
 
 
-def _serves(seen: Held, choice: Choice) -> bool:
+def _serves(seen: Held, chosen: Choice) -> bool:
     """Does what the candidate is held against serve already, so that no cut-over of this run measures it?"""
-    return bool(seen.serving) and (choice.serve is None or seen.serving == choice.serve.digest)
+    return bool(seen.serving) and (chosen.serve is None or seen.serving == chosen.serve.digest)
 
 
 def _trial(at: Scene, trial: DesiredService, refusals: list[Refusal], where: str) -> list[Item]:
