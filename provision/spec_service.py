@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from dataclasses import fields
+from dataclasses import asdict
 from typing import Literal
 
 from pydantic import Field, StrictInt, field_validator, model_validator
@@ -39,7 +39,7 @@ def variables(value: dict[str, str]) -> dict[str, str]:
 
 def thresholds(value: dict[str, float]) -> dict[str, float]:
     """Limits of ``provcheck serve`` (--limit NAME=N). Raises ValueError, with all that is wrong."""
-    usual = {item.name: float(item.default) for item in fields(Limits)}
+    usual: dict[str, float] = asdict(Limits())
     wrong = [
         f"there is no threshold {name!r} (there are {', '.join(usual)})"
         for name in value
