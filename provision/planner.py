@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from checks.bdf import Bdf
-from checks.snapshot import Snapshot
+from checks.snapshot import CouldNotLook, Snapshot
 from provision.adopt import plan as adopted
 from provision.assign.decide import decide as decide_assigned
 from provision.assign.decide import requests as assign_requests
@@ -22,11 +22,11 @@ from provision.host.driver_checks import judge as driver_checks
 from provision.plan import Item, Plan, Refusal, Step, join
 from provision.spec import Guest, Machine
 from provision.stack import decide as stack
-from provision.stack import models
-from provision.stack.cutover import Cutover
-from provision.stack.decide import Shipped, cutover, stack_plan
+from provision.stack import models, serving
+from provision.stack.decide import Shipped, stack_plan
 from provision.stack.desired import DesiredService
 from provision.stack.fetching import Answers
+from provision.stack.scene import scene
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def guest_requests(machine: Machine, guest: Guest, services: Sequence[DesiredSer
     return list(
         dict.fromkeys(
             [
-                *stack.requests(services),
+                *stack.requests(guest, services),
                 *userspace.guest_requests(machine, guest),
                 *userspace_own.requests(machine, guest),
             ]
@@ -111,14 +111,26 @@ def plan_machine(
             stack_plan(machine, guest, services, host, inside, wanted.pyz, wanted.uv, wanted.answers)
         )
         if any(item.kind == swap.STOP and item.subject == guest.name for item in metal):
-            parts.append(_again(machine, guest, services, parts[-1]))
+            parts.append(_again(machine, guest, services, host, inside, parts[-1]))
     return join(machine.name, parts)
 
 
-def _again(machine: Machine, guest: Guest, services: Sequence[DesiredService], stack: Plan) -> Plan:
+def _again(
+    machine: Machine,
+    guest: Guest,
+    services: Sequence[DesiredService],
+    host: Snapshot,
+    inside: Snapshot | None,
+    stack: Plan,
+) -> Plan:
     """A service whose container is stopped for another driver has to be seen generating again."""
-    name = machine.guest_host_name(guest)
-    items = [cutover(Cutover(desired, None, "again"), name) for desired in services]
+    items = []
+    for desired in services:
+        try:
+            items += serving.again(scene(machine, guest, desired, host, inside, ""))
+        except CouldNotLook:
+            # The plan of the stack says so, and is refused for it.
+            continue
     return Plan(machine.name, tuple(item for item in items if item.id not in stack.ids))
 
 

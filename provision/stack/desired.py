@@ -11,42 +11,14 @@ from typing import Literal
 
 from provision.data import engines
 from provision.spec import Guest, Model, Service
+from provision.stack.engine.decide import UV as UV
+from provision.stack.engine.desired import DesiredEngine, desired_engine
 from provision.stack.manifest import manifest
 from provision.templates import render
 
 PYZ = "/opt/kpro/provcheck.pyz"
-UV = "/opt/kpro/bin/uv"
 PYTHON = "/usr/bin/python3"
 MANIFEST = "kpro-manifest.json"
-
-
-@dataclass(frozen=True)
-class Wheel:
-    """A wheel of an offline wheelhouse."""
-
-    name: str
-    sha256: str
-    path: Path
-
-
-@dataclass(frozen=True)
-class DesiredEngine:
-    """An engine environment: one folder per engine, version and digest of what goes in."""
-
-    requirement: str
-    module: str
-    python: str
-    digest: str
-    path: str
-    wheels: tuple[Wheel, ...]
-
-    @property
-    def marker(self) -> str:
-        return f"{self.path}/kpro-env.json"
-
-    @property
-    def wheel_folder(self) -> str:
-        return f"/var/cache/kpro/wheels/{self.digest[:12]}"
 
 
 @dataclass(frozen=True)
@@ -137,34 +109,6 @@ def sha256(data: bytes | str) -> str:
     return hashlib.sha256(data.encode() if isinstance(data, str) else data).hexdigest()
 
 
-def desired_engine(service: Service) -> DesiredEngine:
-    """Raises FileNotFoundError when the wheelhouse is not there (the inventory's check said so before)."""
-    engine = service.engine
-    row = engines.kind_of(engine.kind)
-    wheels: tuple[Wheel, ...] = ()
-    if engine.wheelhouse is not None:
-        wheels = tuple(
-            Wheel(path.name, sha256(path.read_bytes()), path)
-            for path in sorted(engine.wheelhouse.glob("*.whl"))
-        )
-    inputs = {
-        "kind": engine.kind,
-        "version": engine.version,
-        "source": engine.source,
-        "python": engine.python,
-        "wheels": [[wheel.name, wheel.sha256] for wheel in wheels],
-    }
-    digest = sha256(json.dumps(inputs, sort_keys=True))
-    return DesiredEngine(
-        requirement=f"{row.distribution}=={engine.version}",
-        module=row.module,
-        python=engine.python,
-        digest=digest,
-        path=f"/opt/kpro/envs/{engine.kind}-{engine.version}-{digest[:12]}",
-        wheels=wheels,
-    )
-
-
 def desired_models(service: Service, known: Sequence[DesiredModel] = ()) -> tuple[DesiredModel, ...]:
     """``known``: what was read already; files are large, and read once."""
     read = {(model.directory, model.folder): model for model in known}
@@ -209,7 +153,7 @@ def _with_trial(
     guest: Guest, service: Service, staging: str, known: Sequence[DesiredModel]
 ) -> DesiredService:
     """A profile and its trial. There is no trial where the port for it is another service's."""
-    made = _profile(guest, service, staging, desired_engine(service), desired_models(service, known))
+    made = _profile(guest, service, staging, desired_engine(service.engine), desired_models(service, known))
     beside = service.on_loopback()
     if beside is None or any(other.port == beside.port for other in guest.services):
         return made
