@@ -97,6 +97,11 @@ def path(service: str, key: str) -> str:
     return f"{FOLDER}/{service}/{key}.json"
 
 
+def fresh(kept: str) -> str:
+    """Where a measurement lies until it is decided whether it takes the place of the kept one."""
+    return f"{kept.removesuffix('.json')}.fresh"
+
+
 def read(key: str, text: str | None) -> Reading | None:
     """A kept reading; None when there is no file. Raises NoReading."""
     if text is None:

@@ -32,7 +32,6 @@ def requests(guest: Guest, desired: DesiredService) -> list[str]:
         if one.trial is not None:
             unit = one.trial.service.unit
             wanted += [
-                *(f"sha:{path}" for path in (one.trial.staged_unit, one.trial.staged_environment)),
                 f"cmd:unit-{one.trial.name}:systemctl show -p ActiveState -p SubState -p MainPID {unit}",
                 f"dir:{one.trial.unit_path}.d",
                 *beside.requests(guest, one),
@@ -82,7 +81,7 @@ def _serve(at: Scene, desired: DesiredService, changed: bool, refusals: list[Ref
     if not at.held.serving or desired.trial is None:
         return [*items, _cutover(at, desired, "swap", None)]
     room = beside.room_for(at.guest, desired, at.inside)
-    items += _trial(at, desired.trial, refusals, f"{at.where}.port")
+    _trial(at, desired.trial, refusals, f"{at.where}.port")
     return [*items, _cutover(at, desired, "beside" if room.beside else "swap", desired.trial, room)]
 
 
@@ -114,7 +113,7 @@ def _due(at: Scene, chosen: Choice, due: DesiredService, refusals: list[Refusal]
             )
     mode: Mode = "beside" if wish == "beside" or (wish == "auto" and room.beside) else "swap"
     items = [] if at.inside is not None and _staged(due, at.inside) else [_stage(at, due)]
-    items += _trial(at, due.trial, refusals, where)
+    _trial(at, due.trial, refusals, where)
     path, running = measures.against(at, chosen)
     if running is None and at.held is not None and _serves(at.held, chosen):
         items.append(_measure(at, path))
@@ -126,10 +125,9 @@ def _serves(seen: Held, chosen: Choice) -> bool:
     return bool(seen.serving) and (chosen.serve is None or seen.serving == chosen.serve.digest)
 
 
-def _trial(at: Scene, trial: DesiredService, refusals: list[Refusal], where: str) -> list[Item]:
+def _trial(at: Scene, trial: DesiredService, refusals: list[Refusal], where: str) -> None:
     taken_port(at.guest, trial, at.host, at.inside, refusals, where)
     drop_ins(trial, at.inside, refusals, where)
-    return [] if at.inside is not None and _staged(trial, at.inside) else [_stage(at, trial)]
 
 
 def _staged(desired: DesiredService, inside: Snapshot) -> bool:
@@ -185,7 +183,7 @@ def _cutover(
         mode,
         measures.gate_words(desired.service.thresholds, path, measures.level(at)),
         least,
-        at.path(desired),
+        baselines.fresh(at.path(desired)),
         at.own.service.drain_seconds,
         told,
         against is not None,

@@ -97,8 +97,6 @@ class Seen:
                 self.put("file", one.engine.marker, None)
             name = f"started-{one.name}" + (f"-{one.staging}" if one.staging else "")
             self.cmd(name, "")
-            for path in (one.trial.staged_unit, one.trial.staged_environment):
-                self.put("sha", path, None)
             self.cmd(f"unit-{one.trial.name}", "ActiveState=inactive\n").put(
                 "dir", f"{one.trial.unit_path}.d", None
             )
