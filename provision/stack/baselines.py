@@ -102,6 +102,11 @@ def fresh(kept: str) -> str:
     return f"{kept.removesuffix('.json')}.fresh"
 
 
+def kept(fresh_path: str) -> str:
+    """The other way round."""
+    return f"{fresh_path.removesuffix('.fresh')}.json"
+
+
 def read(key: str, text: str | None) -> Reading | None:
     """A kept reading; None when there is no file. Raises NoReading."""
     if text is None:

@@ -158,7 +158,12 @@ def _measure(at: Scene, path: str) -> Item:
     text = f"measure {at.own.name} as it runs and keep that as its baseline (test requests for at most 120 s)"
     words = measures.gate_words(at.own.service.thresholds, None, measures.level(at))
     return Item(
-        Step.SERVICE, "service.measure", at.guest_host, at.own.name, text, Measure(at.own, words, path)
+        Step.SERVICE,
+        "service.measure",
+        at.guest_host,
+        at.own.name,
+        text,
+        Measure(at.own, words, path, at.held.serving if at.held else ""),
     )
 
 
@@ -185,14 +190,14 @@ def _cutover(
         least,
         baselines.fresh(at.path(desired)),
         at.own.service.drain_seconds,
-        told,
+        told.text,
         against is not None,
         candidate.asked(at.own.service) if against is not None else "",
     )
     kind = "service.cutover" if against is None else "service.candidate"
     item = Item(Step.SERVICE, kind, at.guest_host, at.own.name, _text(at, cutover), cutover)
     costs = (f"{at.own.name} is down while it is tried",) if mode == "swap" else ()
-    return replace(item, costs=costs, details=_details(cutover, room))
+    return replace(item, costs=costs, details=_details(cutover, told.seconds, room))
 
 
 def _text(at: Scene, asked: Cutover) -> str:
@@ -207,13 +212,14 @@ def _text(at: Scene, asked: Cutover) -> str:
     return f"swap {name} for {what}, tried{place or ' in its place'}; {asked.forecast}"
 
 
-def _details(asked: Cutover, room: Room | None) -> dict[str, Any]:
+def _details(asked: Cutover, down: float | None, room: Room | None) -> dict[str, Any]:
     return {
         "mode": asked.mode,
         "profile": candidate.name_of(asked.desired),
         "digest": asked.desired.digest,
         "candidate": asked.candidate,
         "forecast": asked.forecast,
+        "forecast_s": down,
         "held_to": {"words": list(asked.gate), "beats": asked.beats},
         "keeps_baseline": asked.keep_baseline,
         "room": None if room is None else {"beside": room.beside, "why": room.why},
