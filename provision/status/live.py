@@ -66,6 +66,7 @@ def _of(path: Path, machine: Machine, hosts: Sequence[str], inventory: str) -> S
         except CouldNotLook:
             wrote, digests = {}, None
         reasons = verdicts.reasons({change.run for change in wrote.values()})
-        status = status_of(machine, plan, run.session.observed(machine), beside, digests, reasons)
+        services = run.session.wanted(machine).services
+        status = status_of(machine, plan, run.session.observed(machine), beside, digests, reasons, services)
     held = status.locked_by
     return replace(status, locked_by=describe(held)) if held not in (None, "unknown") else status
