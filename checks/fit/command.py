@@ -38,7 +38,9 @@ def _context(_: click.Context, __: click.Parameter, value: str) -> int | None:
     if value == "model":
         return None
     if not value.isdecimal() or not 1 <= int(value) <= 1 << 24:
-        raise click.BadParameter(f"{value[:40]!r} is no number of tokens from 1 to {1 << 24}, and not 'model'")
+        raise click.BadParameter(
+            f"{value[:40]!r} is no number of tokens from 1 to {1 << 24}, and not 'model'"
+        )
     return int(value)
 
 
@@ -46,7 +48,9 @@ def _context(_: click.Context, __: click.Parameter, value: str) -> int | None:
 @click.argument("model_dir", type=click.Path(path_type=Path))
 @click.option("--drafter", type=click.Path(path_type=Path), metavar="DIR", help="Folder of the draft model.")
 @click.option("--engine", required=True, metavar="ENGINE==VERSION", help="vllm==VERSION or sglang==VERSION.")
-@click.option("--gpus", required=True, metavar="GPUS", help="2xA6000, 2x48G, a file of gpus --record, here, or ram.")
+@click.option(
+    "--gpus", required=True, metavar="GPUS", help="2xA6000, 2x48G, a file of gpus --record, here, or ram."
+)
 @click.option(
     "--context",
     required=True,
@@ -55,7 +59,10 @@ def _context(_: click.Context, __: click.Parameter, value: str) -> int | None:
     help="Longest request; 'model' for all that the model was made for, as engines take it unless told.",
 )
 @click.option(
-    "--cache", type=FiniteRange(0.01, 1 << 20), metavar="GIB", help="Size of the cache where it is set (ram only)."
+    "--cache",
+    type=FiniteRange(0.01, 1 << 20),
+    metavar="GIB",
+    help="Size of the cache where it is set (ram only).",
 )
 @click.option("--tp", type=click.IntRange(1, 1024), help="Tensor parallel size; all GPUs unless given.")
 @click.option(
@@ -130,7 +137,9 @@ def fit(
     target = read_folder(model_dir)
     shape = read_shape(target.config)
     if context is None and (context := shape.max_positions) is None:
-        raise BadInput(f"--context model: the config in {model_dir} does not say how long; give the number of tokens")
+        raise BadInput(
+            f"--context model: the config in {model_dir} does not say how long; give the number of tokens"
+        )
     settings = Settings(
         ranks,
         kv_cache_dtype,

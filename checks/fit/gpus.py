@@ -76,7 +76,9 @@ def of_record(seen: record.Record, name: str) -> Gpus:
     """The GPUs that a record shows. Raises BadInput."""
     devices = seen.nvml.get("devices") if seen.nvml else None
     if not isinstance(devices, list) or not devices or len(devices) > MOST:
-        raise BadInput(f"{name} shows no GPU; say which there will be, like 2xA6000, or ram for an engine without")
+        raise BadInput(
+            f"{name} shows no GPU; say which there will be, like 2xA6000, or ram for an engine without"
+        )
     sizes = tuple(_usable(name, i, device) for i, device in enumerate(devices))
     return Gpus(sizes, f"seen on {name}" if name == "this machine" else f"recorded in {Path(name).name}")
 

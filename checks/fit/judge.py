@@ -156,7 +156,9 @@ def _memory(model: Model, question: Question, found: Budget) -> Finding:
         return _finding("fit.memory", Status.WARN, "host", text, fix=fix, **common)
     short = found.need - found.pool_high
     text = f"it does not fit: {head}; {gib(short)} GiB are missing {question.gpus.place}"
-    return _finding("fit.memory", Status.FAIL, "host", text, fix=fix, cause=_cause(found, question.gpus), **common)
+    return _finding(
+        "fit.memory", Status.FAIL, "host", text, fix=fix, cause=_cause(found, question.gpus), **common
+    )
 
 
 def _cause(found: Budget, gpus: Gpus) -> str:

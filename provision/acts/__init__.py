@@ -11,6 +11,7 @@ from provision.acts import (
     assign,
     confirm,
     container,
+    cutover,
     driver,
     driver_hold,
     driver_repository,
@@ -20,7 +21,6 @@ from provision.acts import (
     nodes,
     reboot,
     release,
-    service,
     stack,
     userspace,
     userspace_own,
@@ -66,7 +66,7 @@ ACTS: dict[str, Act] = {
     "stack.engine": stack.build_engine,
     "stack.model": stack.put_model,
     "stack.stage": stack.stage,
-    "service.cutover": service.cutover,
+    "service.cutover": cutover.cutover,
 }
 
 

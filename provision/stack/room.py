@@ -67,7 +67,9 @@ def _on_gpus(need: int, ranks: int, seen: list[Any], visible: Sequence[int] | No
     short = []
     for index in taken:
         memory = by_index.get(index, {}).get("memory")
-        free, total = (memory.get("free"), memory.get("total")) if isinstance(memory, Mapping) else (None, None)
+        free, total = (
+            (memory.get("free"), memory.get("total")) if isinstance(memory, Mapping) else (None, None)
+        )
         if not isinstance(free, int) or not isinstance(total, int):
             short.append(f"gpu{index}: how much is free could not be read")
         elif need + margin("gpu", total) > free:
