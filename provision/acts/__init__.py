@@ -12,6 +12,7 @@ from provision.acts import (
     baseline,
     confirm,
     container,
+    cutover,
     driver,
     driver_hold,
     driver_repository,
@@ -23,7 +24,6 @@ from provision.acts import (
     nodes,
     reboot,
     release,
-    service,
     stack,
     userspace,
     userspace_own,
@@ -71,9 +71,9 @@ ACTS: dict[str, Act] = {
     "stack.fetch": fetch.fetch,
     "stack.stage": stack.stage,
     "stack.stated": baseline.stated,
-    "service.cutover": service.cutover,
+    "service.cutover": cutover.cutover,
     "service.measure": baseline.measure,
-    "service.candidate": service.cutover,
+    "service.candidate": cutover.cutover,
 }
 
 
