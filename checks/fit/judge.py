@@ -51,7 +51,7 @@ def _ranks(model: Model, question: Question) -> Finding:
         wrong.append(f"{tp} ranks on {count} GPU{'s' if count != 1 else ''}")
     for name, shape in (("target", model.target), ("drafter", model.drafter)):
         if shape:
-            wrong += [f"{name}: {text}" for text in _undivided(shape, tp)]
+            wrong += [f"{name}: {text}" for text in undivided(shape, tp)]
     if wrong:
         sizes = [n for n in range(count, 0, -1) if not _all_undivided(model, n)]
         fix = f"use --tp {sizes[0]}" if sizes else "use another number of GPUs"
@@ -66,10 +66,11 @@ def _ranks(model: Model, question: Question) -> Finding:
 
 
 def _all_undivided(model: Model, tp: int) -> list[str]:
-    return _undivided(model.target, tp) + (_undivided(model.drafter, tp) if model.drafter else [])
+    return undivided(model.target, tp) + (undivided(model.drafter, tp) if model.drafter else [])
 
 
-def _undivided(shape: Shape, tp: int) -> list[str]:
+def undivided(shape: Shape, tp: int) -> list[str]:
+    """What ``tp`` ranks cannot share evenly: heads of attention and of recurrent layers, key/value heads."""
     sizes = {"attention heads": shape.heads}
     if shape.recurrent:
         sizes |= {"key heads": shape.recurrent.key_heads, "value heads": shape.recurrent.value_heads}

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from provision.data import engines
-from provision.spec import Guest, Service
+from provision.data.around import Around
+from provision.data.launch import Launch
+from provision.spec import Guest, Machine, Service
+from provision.stack.around import on_controller
 from provision.stack.manifest import manifest
-from provision.templates import render
+from provision.stack.unit import rendered
 
 PYZ = "/opt/kpro/provcheck.pyz"
 UV = "/opt/kpro/bin/uv"
@@ -73,6 +76,8 @@ class DesiredService:
     key: str | None = field(repr=False)
     record: bytes | None = field(repr=False)
     digest: str
+    around: Around = field(default_factory=Around, repr=False)
+    launch: Launch = field(default_factory=Launch, repr=False, compare=False)
 
     @property
     def name(self) -> str:
@@ -170,44 +175,43 @@ def gate_command(guest: Guest, record: bytes | None) -> tuple[str, ...]:
     return tuple(command)
 
 
-def desired_service(guest: Guest, service: Service) -> DesiredService:
-    """Reads the controller's files (wheels, model folder, key, record) and renders unit and environment."""
+def desired_service(guest: Guest, service: Service, machine: Machine | None = None) -> DesiredService:
+    """Reads the controller's files (wheels, model folder, key, record) and renders unit and environment, as far as is
+    known without looking at the machine (``settled`` does the rest)."""
     engine = desired_engine(service)
     models = desired_models(service)
     record = service.replay.read_bytes() if service.replay is not None else None
     gate = gate_command(guest, record)
-    variables = dict(engines.environment(service))
-    key: str | None = None
-    if service.api_key_file is not None:
-        variable = engines.kind_of(service.engine.kind).key_variable
-        if variable is None:
-            raise ValueError(f"{service.engine.kind} has no way to be given a key in secret")
-        key = variables[variable] = service.api_key_file.read_text().strip()
-    environment = "".join(f"{name}={_quoted(value)}\n" for name, value in sorted(variables.items()))
-    text = render(
-        "service.unit.j2",
-        name=service.name,
-        engine=f"{service.engine.kind} {service.engine.version}",
-        gpus=len(guest.gpus),
-        gate=[_unit_word(word) for word in gate],
-        command=[_unit_word(word) for word in engines.command(service, engine.path)],
-    )
-    digest = sha256(
-        "\0".join([text, environment, sha256(record or b""), *(m.manifest or "" for m in models)])
-    )
+    key = service.api_key_file.read_text().strip() if service.api_key_file is not None else None
+    around = on_controller(guest, service, engine.digest, machine)
+    also = (sha256(record or b""), *(model.manifest or "" for model in models))
+    made = rendered(guest, service, engine.path, gate, around, key, also)
     return DesiredService(
-        service, engine, models, gate, text.replace("@digest@", digest), environment, key, record, digest
+        service,
+        engine,
+        models,
+        gate,
+        made.unit,
+        made.environment,
+        key,
+        record,
+        made.digest,
+        around,
+        made.launch,
     )
 
 
-def _quoted(value: str) -> str:
-    """A value of a systemd environment file: double quotes, with backslash escapes for the four that need them."""
-    return '"' + "".join(f"\\{char}" if char in '"\\`$' else char for char in value) + '"'
-
-
-def _unit_word(word: str) -> str:
-    """One word of an ExecStart line: specifiers and variables off, quoted where systemd would split."""
-    word = word.replace("%", "%%").replace("$", "$$")
-    if word and not any(char in word for char in " \t\n\"'\\;"):
-        return word
-    return '"' + word.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+def settled(guest: Guest, desired: DesiredService, around: Around) -> DesiredService:
+    """The same service, rendered with what the machine showed."""
+    if around == desired.around:
+        return desired
+    also = (sha256(desired.record or b""), *(model.manifest or "" for model in desired.models))
+    made = rendered(guest, desired.service, desired.engine.path, desired.gate, around, desired.key, also)
+    return replace(
+        desired,
+        unit=made.unit,
+        environment=made.environment,
+        digest=made.digest,
+        around=around,
+        launch=made.launch,
+    )
