@@ -21,10 +21,11 @@ from provision.host.decide import host_plan, pending
 from provision.host.driver_checks import judge as driver_checks
 from provision.plan import Item, Plan, Refusal, Step, join
 from provision.spec import Guest, Machine
+from provision.stack import around, models
 from provision.stack import decide as stack
-from provision.stack import models
+from provision.stack.cutover import Cutover
 from provision.stack.decide import Shipped, cutover, stack_plan
-from provision.stack.desired import DesiredService
+from provision.stack.desired import DesiredService, settled
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,7 @@ def requests(machine: Machine, handover: Handover | None = None) -> list[str]:
         *userspace.host_requests(machine),
         *proxmox.requests(machine),
         *models.host_requests(machine),
+        *around.host_requests(machine),
     ]
     return list(dict.fromkeys(wanted))
 
@@ -76,6 +78,7 @@ def guest_requests(machine: Machine, guest: Guest, services: Sequence[DesiredSer
         dict.fromkeys(
             [
                 *stack.requests(services),
+                *around.requests(guest, services),
                 *userspace.guest_requests(machine, guest),
                 *userspace_own.requests(machine, guest),
             ]
@@ -103,17 +106,31 @@ def plan_machine(
         parts.append(container_plan(machine, guest, host, moves_nodes(machine, guest, host, metal)))
         parts.append(userspace.guest_userspace_plan(machine, guest, host, inside))
         parts.append(userspace_own.plan(machine, guest, host, inside, wanted.prebuilt))
-        services = wanted.services[guest.name]
+        services = settle(machine, guest, wanted.services[guest.name], host, inside)
         parts.append(stack_plan(machine, guest, services, host, inside, wanted.pyz, wanted.uv))
         if any(item.kind == swap.STOP and item.subject == guest.name for item in metal):
             parts.append(_again(machine, guest, services, parts[-1]))
     return join(machine.name, parts)
 
 
+def settle(
+    machine: Machine,
+    guest: Guest,
+    services: Sequence[DesiredService],
+    host: Snapshot,
+    inside: Snapshot | None,
+) -> tuple[DesiredService, ...]:
+    """The services with what only the machine says: configs of models that lie there, what was measured."""
+    return tuple(
+        settled(guest, desired, lambda one: around.seen(machine, guest, one, host, inside))
+        for desired in services
+    )
+
+
 def _again(machine: Machine, guest: Guest, services: Sequence[DesiredService], stack: Plan) -> Plan:
     """A service whose container is stopped for another driver has to be seen generating again."""
     name = machine.guest_host_name(guest)
-    items = [cutover(desired, name) for desired in services]
+    items = [cutover(Cutover(desired, None, "again"), name) for desired in services]
     return Plan(machine.name, tuple(item for item in items if item.id not in stack.ids))
 
 

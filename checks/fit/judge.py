@@ -8,8 +8,8 @@ from typing import Any
 from checks.fit.advice import advice
 from checks.fit.ask import Budget, Model, Question
 from checks.fit.engines import budget, layers_of, longest
-from checks.fit.gpus import GIB
-from checks.fit.shape import RECURRENT, Shape
+from checks.fit.gpus import GIB, Gpus
+from checks.fit.shape import RECURRENT, undivided
 from checks.model import Finding, Status
 
 
@@ -20,7 +20,7 @@ def gib(size: float) -> float:
 
 def judge(model: Model, question: Question) -> tuple[list[Finding], dict[str, Any]]:
     """One finding per check, and the figures they rest on."""
-    findings = [_ranks(model, question), _positions(model, question), *_sizes(model)]
+    findings = [_ranks(model, question), _positions(model, question), *_sizes(model, question.gpus.place)]
     unread = [*model.target.unread, *(model.drafter.unread if model.drafter else ())]
     if unread:
         text = f"the cache of this model cannot be computed: {', '.join(unread)}"
@@ -69,17 +69,6 @@ def _all_undivided(model: Model, tp: int) -> list[str]:
     return undivided(model.target, tp) + (undivided(model.drafter, tp) if model.drafter else [])
 
 
-def undivided(shape: Shape, tp: int) -> list[str]:
-    """What ``tp`` ranks cannot share evenly: heads of attention and of recurrent layers, key/value heads."""
-    sizes = {"attention heads": shape.heads}
-    if shape.recurrent:
-        sizes |= {"key heads": shape.recurrent.key_heads, "value heads": shape.recurrent.value_heads}
-    out = [f"{count} {name} do not divide by {tp}" for name, count in sizes.items() if count % tp]
-    if not shape.latent and shape.kv_heads % tp and tp % shape.kv_heads:
-        out.append(f"{shape.kv_heads} key/value heads and {tp} ranks: neither divides the other")
-    return out
-
-
 def _positions(model: Model, question: Question) -> Finding:
     limit = model.target.max_positions
     if limit is None:
@@ -97,7 +86,7 @@ def _positions(model: Model, question: Question) -> Finding:
     return _finding("fit.positions", Status.PASS, "target", text, value=question.context, limit=limit)
 
 
-def _sizes(model: Model) -> list[Finding]:
+def _sizes(model: Model, place: str) -> list[Finding]:
     """Weights of target and drafter."""
     out = []
     for subject, shape, known in (
@@ -114,7 +103,7 @@ def _sizes(model: Model) -> list[Finding]:
             out.append(_finding("fit.weights", Status.UNKNOWN, subject, text, fix=fix))
             continue
         left = "".join(f"; not counted: {gib(size)} GiB {why}" for why, size in known.left_out.items())
-        text = f"{gib(known.per_gpu)} GiB of {gib(known.whole)} GiB weights on each GPU"
+        text = f"{gib(known.per_gpu)} GiB of {gib(known.whole)} GiB weights {place}"
         text += f", from the {known.known_by}{left}"
         out.append(_finding("fit.weights", Status.PASS, subject, text, value=gib(known.per_gpu), unit="GiB"))
     return out
@@ -126,7 +115,7 @@ def _cache(model: Model, question: Question, found: Budget) -> Finding:
     for spec in layers:
         kinds[spec.kind] = kinds.get(spec.kind, 0) + 1
     listed = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
-    text = f"one request of {question.context} tokens needs {gib(found.need)} GiB of cache on each GPU ({listed} layers"
+    text = f"one request of {question.context} tokens needs {gib(found.need)} GiB of cache {question.gpus.place} ({listed} layers"
     text += f", {question.settings.dtype} cache)"
     if found.states:
         text += f"; {gib(found.states)} GiB more hold recurrent states while drafts are verified"
@@ -156,11 +145,15 @@ def _memory(model: Model, question: Question, found: Budget) -> Finding:
         text = f"it may fit, within the error of this estimate: {head}"
         return _finding("fit.memory", Status.WARN, "host", text, fix=fix, **common)
     short = found.need - found.pool_high
-    text = f"it does not fit: {head}; {gib(short)} GiB are missing on each GPU"
-    return _finding("fit.memory", Status.FAIL, "host", text, fix=fix, cause=_cause(found), **common)
+    text = f"it does not fit: {head}; {gib(short)} GiB are missing {question.gpus.place}"
+    return _finding(
+        "fit.memory", Status.FAIL, "host", text, fix=fix, cause=_cause(found, question.gpus), **common
+    )
 
 
-def _cause(found: Budget) -> str:
+def _cause(found: Budget, gpus: Gpus) -> str:
+    if gpus.ram:
+        return "weights, processes and the cache of one request are more than the memory"
     if found.weights >= found.share:
         return "the weights alone are larger than the engine's share of a GPU"
     if found.states > found.share - found.weights:
@@ -176,6 +169,9 @@ def figures(model: Model, question: Question, found: Budget) -> dict[str, Any]:
     ]
     return {
         "engine": f"{question.engine}=={question.version}",
+        "memory": "ram" if question.gpus.ram else "gpu",
+        "ranks": question.settings.tp,
+        "takes_gib": gib(found.takes),
         "gpus": len(question.gpus.usable),
         "gpus_from": question.gpus.source,
         "usable_gib": gib(question.gpus.least),

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from checks.errors import BadInput
-from checks.fit.judge import undivided
-from checks.fit.shape import read_shape
+from checks.fit.shape import read_shape, undivided
 from provision.data.around import Around
 
 OTHER = (

@@ -44,8 +44,9 @@ def _here(model: Model | None) -> Mapping[str, Any] | None:
 
 def _wanted(service: Service, gpus: int) -> Iterable[Model]:
     """The models whose config is looked for on the machine: nothing on the controller says it."""
-    if service.drafter is not None and service.drafter.folder is None:
-        yield service.drafter
+    for one in (service, service.promoted()):
+        if one is not None and one.drafter is not None and one.drafter.folder is None:
+            yield one.drafter
     if gpus > 1 and service.model.folder is None:
         yield service.model
 

@@ -14,7 +14,9 @@ from checks.snapshot import CouldNotLook, Snapshot
 from provision.plan import Item, Plan, Refusal, Step
 from provision.spec import Guest, Machine
 from provision.stack import models
+from provision.stack.chosen import chosen
 from provision.stack.conflicts import drop_ins, taken_port
+from provision.stack.cutover import Cutover, Mode
 from provision.stack.desired import PYZ, UV, DesiredEngine, DesiredService, sha256
 
 UID = 8100
@@ -89,6 +91,7 @@ def stack_plan(
     name = machine.guest_host_name(guest)
     items: list[Item] = []
     refusals: list[Refusal] = []
+    notes: list[str] = []
     try:
         refusals += models.hidden(machine, guest, where)
         if services:
@@ -98,6 +101,9 @@ def stack_plan(
         if (services or guest.gpus) and (inside is None or inside.digest(PYZ) != pyz.sha256):
             items.append(Item(Step.STACK, "stack.provcheck", name, guest.name, f"put {PYZ}", pyz))
         for index, desired in enumerate(services):
+            said, wrong = chosen(desired, f"{where}.services[{index}]")
+            notes += said
+            refusals += wrong
             items += _engine(desired, name, inside, uv)
             items += models.model_items(
                 machine, guest, desired, host, inside, refusals, f"{where}.services[{index}]"
@@ -114,7 +120,12 @@ def stack_plan(
                 "repair the guest until it can be read, then run again",
             )
         )
-    return Plan(machine.name, tuple({item.id: item for item in items}.values()), tuple(refusals))
+    return Plan(
+        machine.name,
+        tuple({item.id: item for item in items}.values()),
+        tuple(dict.fromkeys(refusals)),
+        tuple(dict.fromkeys(notes)),
+    )
 
 
 def _base(
@@ -194,7 +205,7 @@ def _service(desired: DesiredService, host: str, inside: Snapshot | None) -> lis
     name, unit = desired.name, desired.service.unit
     stage = Item(Step.STACK, "stack.stage", host, name, f"stage and verify {unit}", desired)
     if inside is None:
-        return [stage, cutover(desired, host)]
+        return [stage, cutover(Cutover(desired, None, "first"), host)]
     items = []
     wanted = _digests(desired)
     if tuple(inside.digest(path) for path in _staged(desired)) != wanted or not _record_in_place(
@@ -202,13 +213,21 @@ def _service(desired: DesiredService, host: str, inside: Snapshot | None) -> lis
     ):
         items.append(stage)
     if not _in_service(desired, inside, wanted):
-        items.append(cutover(desired, host))
+        items.append(cutover(Cutover(desired, None, _mode(desired, inside)), host))
     return items
 
 
-def cutover(desired: DesiredService, host: str) -> Item:
-    text = f"put {desired.service.unit} into service and see it generate"
-    return Item(Step.SERVICE, "service.cutover", host, desired.name, text, desired)
+def cutover(asked: Cutover, host: str) -> Item:
+    text = f"put {asked.desired.service.unit} into service and see it generate"
+    return Item(Step.SERVICE, "service.cutover", host, asked.desired.name, text, asked)
+
+
+def _mode(desired: DesiredService, inside: Snapshot) -> Mode:
+    """Without a trial, only what was seen generating before is told from what was not."""
+    good = (inside.text(desired.good_path) or "").strip()
+    if not good:
+        return "first"
+    return "again" if good == desired.digest else "swap"
 
 
 def _record_in_place(desired: DesiredService, inside: Snapshot) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -65,7 +66,12 @@ class DesiredModel:
 
 @dataclass(frozen=True)
 class DesiredService:
-    """Everything that one service needs in its guest. ``digest`` names the whole of it."""
+    """Everything that one service needs in its guest. ``digest`` names the whole of it.
+
+    ``trial``: the same profile as a unit of its own on loopback, where it is tried; ``candidate``: the service with
+    its candidate in place, which has a trial too. ``staging``: the folder below /etc/kpro/staged that keeps these
+    apart.
+    """
 
     service: Service
     engine: DesiredEngine
@@ -76,6 +82,9 @@ class DesiredService:
     key: str | None = field(repr=False)
     record: bytes | None = field(repr=False)
     digest: str
+    trial: DesiredService | None = field(default=None, repr=False)
+    candidate: DesiredService | None = field(default=None, repr=False)
+    staging: str = ""
     around: Around = field(default_factory=Around, repr=False)
     launch: Launch = field(default_factory=Launch, repr=False, compare=False)
 
@@ -101,12 +110,16 @@ class DesiredService:
         return f"/etc/kpro/{self.name}.key"
 
     @property
+    def staged_folder(self) -> str:
+        return f"/etc/kpro/staged/{self.staging}".rstrip("/")
+
+    @property
     def staged_unit(self) -> str:
-        return f"/etc/kpro/staged/{self.service.unit}"
+        return f"{self.staged_folder}/{self.service.unit}"
 
     @property
     def staged_environment(self) -> str:
-        return f"/etc/kpro/staged/{self.name}.env"
+        return f"{self.staged_folder}/{self.name}.env"
 
     @property
     def good_path(self) -> str:
@@ -153,11 +166,15 @@ def desired_engine(service: Service) -> DesiredEngine:
     )
 
 
-def desired_models(service: Service) -> tuple[DesiredModel, ...]:
+def desired_models(service: Service, known: Sequence[DesiredModel] = ()) -> tuple[DesiredModel, ...]:
+    """``known``: what was read already; files are large, and read once."""
+    read = {(model.directory, model.folder): model for model in known}
     found = []
     for model in filter(None, (service.model, service.drafter)):
         text = None
-        if model.folder is not None:
+        if (model.directory, model.folder) in read:
+            text = read[model.directory, model.folder].manifest
+        elif model.folder is not None:
             text = json.dumps(manifest(model.folder), indent=1, sort_keys=True) + "\n"
         found.append(DesiredModel(model.directory, model.folder, text))
     return tuple(found)
@@ -176,10 +193,38 @@ def gate_command(guest: Guest, record: bytes | None) -> tuple[str, ...]:
 
 
 def desired_service(guest: Guest, service: Service, machine: Machine | None = None) -> DesiredService:
-    """Reads the controller's files (wheels, model folder, key, record) and renders unit and environment, as far as is
-    known without looking at the machine (``settled`` does the rest)."""
-    engine = desired_engine(service)
-    models = desired_models(service)
+    """Reads the controller's files (wheels, model folder, key, record) and renders unit and environment, of the
+    service, of its candidate, and of both where they are tried: as far as is known without looking at the machine
+    (``settled`` does the rest)."""
+    made = _with_trial(guest, service, machine, "", ())
+    promoted = service.promoted()
+    if promoted is None:
+        return made
+    return replace(made, candidate=_with_trial(guest, promoted, machine, "candidate", made.models))
+
+
+def _with_trial(
+    guest: Guest, service: Service, machine: Machine | None, staging: str, known: Sequence[DesiredModel]
+) -> DesiredService:
+    """A profile and its trial. There is no trial where the port for it is another service's."""
+    engine, models = desired_engine(service), desired_models(service, known)
+    made = _profile(guest, service, machine, staging, engine, models)
+    beside = service.on_loopback()
+    if beside is None or any(other.port == beside.port for other in guest.services):
+        return made
+    trial = _profile(guest, beside, machine, f"{staging}-trial".lstrip("-"), made.engine, made.models)
+    return replace(made, trial=trial)
+
+
+def _profile(
+    guest: Guest,
+    service: Service,
+    machine: Machine | None,
+    staging: str,
+    engine: DesiredEngine,
+    models: tuple[DesiredModel, ...],
+) -> DesiredService:
+    """One profile as it is started."""
     record = service.replay.read_bytes() if service.replay is not None else None
     gate = gate_command(guest, record)
     key = service.api_key_file.read_text().strip() if service.api_key_file is not None else None
@@ -196,13 +241,21 @@ def desired_service(guest: Guest, service: Service, machine: Machine | None = No
         key,
         record,
         made.digest,
-        around,
-        made.launch,
+        staging=staging,
+        around=around,
+        launch=made.launch,
     )
 
 
-def settled(guest: Guest, desired: DesiredService, around: Around) -> DesiredService:
-    """The same service, rendered with what the machine showed."""
+def settled(
+    guest: Guest, desired: DesiredService, look: Callable[[DesiredService], Around]
+) -> DesiredService:
+    """The same service, its trial and its candidate, rendered with what ``look`` saw for each."""
+    trial = settled(guest, desired.trial, look) if desired.trial is not None else None
+    candidate = settled(guest, desired.candidate, look) if desired.candidate is not None else None
+    if trial is not desired.trial or candidate is not desired.candidate:
+        desired = replace(desired, trial=trial, candidate=candidate)
+    around = look(desired)
     if around == desired.around:
         return desired
     also = (sha256(desired.record or b""), *(model.manifest or "" for model in desired.models))
