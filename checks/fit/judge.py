@@ -115,8 +115,10 @@ def _cache(model: Model, question: Question, found: Budget) -> Finding:
     for spec in layers:
         kinds[spec.kind] = kinds.get(spec.kind, 0) + 1
     listed = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
-    text = f"one request of {question.context} tokens needs {gib(found.need)} GiB of cache {question.gpus.place} ({listed} layers"
-    text += f", {question.settings.dtype} cache)"
+    text = (
+        f"one request of {question.context} tokens needs {gib(found.need)} GiB of cache {question.gpus.place}"
+    )
+    text += f" ({listed} layers, {question.settings.dtype} cache)"
     if found.states:
         text += f"; {gib(found.states)} GiB more hold recurrent states while drafts are verified"
     return _finding("fit.cache", Status.PASS, "target", text, value=gib(found.need), unit="GiB")
