@@ -196,7 +196,9 @@ def _cutover(
     )
     kind = "service.cutover" if against is None else "service.candidate"
     item = Item(Step.SERVICE, kind, at.guest_host, at.own.name, _text(at, cutover), cutover)
-    costs = (f"{at.own.name} is down while it is tried",) if mode == "swap" else ()
+    # What a guest that cannot be entered holds is not known: an old service may come up with it.
+    down = mode == "swap" or at.inside is None
+    costs = (f"{at.own.name} is down while it is tried",) if down else ()
     return replace(item, costs=costs, details=_details(cutover, told.seconds, room))
 
 
