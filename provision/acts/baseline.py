@@ -56,20 +56,27 @@ def _headline(done: transport.Completed) -> str:
         return (done.error_text.strip() or f"exit {done.rc}").splitlines()[-1]
 
 
-def keep(host: Host, path: str, digest: str, to: Belongs, run: str) -> str | None:
-    """Decides about the fresh reading: why it was kept, None when the kept one stays or there is no fresh one. Raises
-    ActFailed."""
+def keep(host: Host, service: str, digest: str, to: Belongs | None, run: str) -> dict[str, str]:
+    """Decides about the fresh reading of a service: where it was kept and why, nothing where the kept ones stay or there
+    is no fresh one. Raises ActFailed."""
+    path = baselines.path(service, to.key if to is not None else digest[:12])
     fresh = _read(host, baselines.fresh(path))
     if fresh is None:
-        return None
+        return {}
+    places = [path]
+    if to is not None:
+        places.append(baselines.path(service, baselines.own_key(to.key, digest)))
+    told = {}
     try:
-        why = baselines.worth_keeping(_read(host, path), fresh)
-        if why is not None:
-            shell.put(host, path, baselines.with_origin(fresh.encode(), run, digest, to), mode="600")
+        for place in places:
+            why = baselines.worth_keeping(_read(host, place), fresh)
+            if why is not None:
+                shell.put(host, place, baselines.with_origin(fresh.encode(), run, digest, to), mode="600")
+                told[place] = why
     except NoReading as error:
         raise ActFailed(f"the measurement in {baselines.fresh(path)} cannot be kept: {error}") from error
     shell.run(host, f"rm -f -- {shlex.quote(baselines.fresh(path))}", "removing a fresh reading")
-    return why
+    return told
 
 
 def _read(host: Host, path: str) -> str | None:

@@ -91,18 +91,13 @@ def _tell(session: Session, machine: Machine, host: Host, item: Item, seen: Tria
 def _keep(session: Session, machine: Machine, host: Host, asked: Cutover | Measure) -> None:
     """Whether the fresh reading becomes the baseline. A reading that cannot be kept is said, and fails nothing."""
     guest: Guest = host.data.guest
-    if isinstance(asked, Measure):
-        path = asked.path
-    elif asked.keep_baseline is not None:
-        path = baselines.kept(asked.keep_baseline)
-    else:
-        return
     desired = asked.desired
+    to = baselines.belongs(machine, guest, desired) if asked.digest == desired.digest else None
     try:
-        why = baseline.keep(host, path, asked.digest, baselines.belongs(machine, guest, desired), session.id)
+        told = baseline.keep(host, desired.name, asked.digest, to, session.id)
     except RunError as error:
         session.say(f"{host.name}: {error}")
         return
-    if why is not None:
+    for path, why in told.items():
         session.tell_journal("baseline", host=host.name, service=desired.name, path=path, why=why)
         session.say(f"{host.name}: baseline of {desired.name} kept in {path}: {why}")

@@ -116,7 +116,7 @@ def _due(at: Scene, chosen: Choice, due: DesiredService, refusals: list[Refusal]
     _trial(at, due.trial, refusals, where)
     path, running = measures.against(at, chosen)
     if running is None and at.held is not None and _serves(at.held, chosen):
-        items.append(_measure(at, path))
+        items.append(_measure(at, at.path(chosen.serve) if chosen.serve else path))
     return [*items, _cutover(at, due, mode, due.trial, room, (path, running))]
 
 
