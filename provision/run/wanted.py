@@ -36,7 +36,9 @@ def _shipped(path: Path) -> Shipped:
 def wanted_for(machine: Machine) -> Wanted:
     """Reads files of the controller only."""
     services = {
-        guest.name: tuple(desired_service(guest, service) for service in guest.services if guest.managed)
+        guest.name: tuple(
+            desired_service(guest, service, machine) for service in guest.services if guest.managed
+        )
         for guest in machine.guests
     }
     uv = _uv() if any(services.values()) else None
