@@ -11,6 +11,7 @@ from provision.acts import (
     assign,
     confirm,
     container,
+    cutover,
     driver,
     driver_hold,
     driver_repository,
@@ -22,7 +23,6 @@ from provision.acts import (
     nodes,
     reboot,
     release,
-    service,
     stack,
     userspace,
     userspace_own,
@@ -69,7 +69,7 @@ ACTS: dict[str, Act] = {
     "stack.model": stack.put_model,
     "stack.fetch": fetch.fetch,
     "stack.stage": stack.stage,
-    "service.cutover": service.cutover,
+    "service.cutover": cutover.cutover,
 }
 
 
