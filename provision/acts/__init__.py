@@ -9,6 +9,7 @@ from pyinfra.api.host import Host
 
 from provision.acts import (
     assign,
+    baseline,
     confirm,
     container,
     cutover,
@@ -69,7 +70,10 @@ ACTS: dict[str, Act] = {
     "stack.model": stack.put_model,
     "stack.fetch": fetch.fetch,
     "stack.stage": stack.stage,
+    "stack.stated": baseline.stated,
     "service.cutover": cutover.cutover,
+    "service.measure": baseline.measure,
+    "service.candidate": cutover.cutover,
 }
 
 
