@@ -7,6 +7,7 @@ run is about to start. A profile that serves already is not asked about again.
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -102,14 +103,16 @@ class _Asking:
         for number, profile in enumerate(_profiles(self.session, self.host, self.machine)):
             case = self._case(profile)
             skipped = []
-            for row, answer in gates.asked(case, of_gpus_only=self.restarted):
+            for row in gates.arising(case, of_gpus_only=self.restarted):
                 if (row.active and number) or (row.of_gpus and self.postponed):
                     continue
+                answer = row.ask(case)
                 if isinstance(answer, Skip):
                     self._journal(row, case, "skip", 0.0, answer.why)
                     skipped += [f"{row.id} ({answer.why})"] if answer.told else []
                     continue
-                self._one(row, case, answer)
+                red = self._one(row, case, answer)
+                case = replace(case, red=case.red | red)
             if skipped:
                 self._say(f"gates of {_name(case)} that were not asked: {', '.join(skipped)}")
 
@@ -138,7 +141,8 @@ class _Asking:
             self.seen.facts, self.session.wanted(self.machine).pyz.sha256, boot, variables
         )
 
-    def _one(self, row: Gate, case: Case, words: tuple[str, ...]) -> None:
+    def _one(self, row: Gate, case: Case, words: tuple[str, ...]) -> set[str]:
+        """Asks one gate; the ids of what is red."""
         variables = gates.nccl_variables(case) if row.id == "nccl" else {}
         seconds = row.deadline(case)
         line = gate_acts.line_of(row, words, seconds, gates.silences_of(case), variables)
@@ -159,8 +163,11 @@ class _Asking:
         self._journal(row, case, str(report["verdict"]), took, said)
         if green(report):
             self._say(f"gate {row.id} of {_name(case)}: {report['verdict']} ({took:.1f} s): {said}")
-        else:
-            self.red.append(red_text(_name(case), report, row.id))
+            return set()
+        red = _red_ids(report)
+        again = gate_acts.by_hand(gates.again(row, words, red))
+        self.red.append(red_text(_name(case), report, row.id, again))
+        return red
 
     def _keep(self, row: Gate, case: Case, report: dict[str, Any]) -> None:
         """A red one too: it is what the next plan decides by."""
@@ -183,6 +190,10 @@ class _Asking:
 
     def _say(self, text: str) -> None:
         self.session.say(f"{self.host.name}: {text}")
+
+
+def _red_ids(report: dict[str, Any]) -> set[str]:
+    return {one["id"] for one in report["findings"] if one.get("status") in ("fail", "unknown")}
 
 
 def _name(case: Case) -> str:

@@ -6,7 +6,8 @@ about to start. A row's ``ask`` gives the words of provcheck, or a ``Skip`` that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -57,6 +58,8 @@ class Case:
     running: bool = False
     kept: Mapping[str, str] = field(default_factory=dict)
     """What holds of kept measurements, by gate."""
+    red: frozenset[str] = frozenset()
+    """Ids of what was found red so far."""
 
     @property
     def profile(self) -> DesiredService:
@@ -159,7 +162,9 @@ def fit(case: Case) -> Answer:
         return skip
     service, said = case.profile.service, case.said
     words = ["fit", service.model.directory, "--engine", said.option, "--context", said.context, *said.words]
-    if service.drafter is not None:
+    # A drafter without a config has no size to be asked for; the model has one all the same.
+    drafts = service.drafter is not None and "drafter.config" not in case.red
+    if service.drafter is not None and drafts:
         words += ["--drafter", service.drafter.directory]
     if said.mtp and service.drafter is None:
         words += ["--mtp"]
@@ -259,12 +264,16 @@ GATES = (
 """The cheap ones first."""
 
 
-def asked(case: Case, *, of_gpus_only: bool = False) -> Iterator[tuple[Gate, Answer]]:
-    """Every gate that arises for a profile (or, without one, for the guest's GPUs) with its words, or why not."""
+def arising(case: Case, *, of_gpus_only: bool = False) -> Iterator[Gate]:
+    """The gates that arise for a profile or, without one, for the guest's GPUs."""
     for gate in GATES:
-        if (case.desired is None and not gate.active) or (of_gpus_only and not gate.of_gpus):
-            continue
-        yield gate, gate.ask(case)
+        if (case.desired is not None or gate.active) and (gate.of_gpus or not of_gpus_only):
+            yield gate
+
+
+def again(gate: Gate, words: Sequence[str], red: AbstractSet[str]) -> tuple[str, ...]:
+    """What a person runs to look once more; a drafter without a config can have one written."""
+    return (*words, "--write") if gate.id == "drafter" and "drafter.config" in red else tuple(words)
 
 
 def nccl_variables(case: Case) -> dict[str, str]:
