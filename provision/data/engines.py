@@ -29,7 +29,8 @@ class Kind:
     ``program`` the words of its server (the first is a file of the environment's ``bin``), ``reserved`` the
     flags that kpro sets itself and an inventory must not repeat. ``key_variable`` is the environment variable
     that carries the API key; None where the engine has no such way, and ``key_reason`` then says why a key
-    cannot be kept secret.
+    cannot be kept secret. ``script`` is the module behind a program of its own, for an environment in which no such
+    program was installed.
     """
 
     kind: str
@@ -42,6 +43,7 @@ class Kind:
     key_reason: str = ""
     environment: tuple[Setting, ...] = ()
     parallel_flags: tuple[str, ...] = field(default=("--tensor-parallel-size", "--tp"))
+    script: str = ""
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,7 @@ KINDS = (
         key_variable="VLLM_API_KEY",
         environment=_VLLM,
         parallel_flags=("--tensor-parallel-size", "-tp"),
+        script="vllm.entrypoints.cli.main",
         source="vllm-project/recipes 8959cf6, models/Qwen/Qwen3.6-27B.yaml; vLLM, environment variables",
     ),
     Kind(
@@ -199,6 +202,7 @@ KINDS = (
         reserved=("--model", "--host", "--port", "--served-model-name", "--api-key"),
         key_variable="VLLM_API_KEY",
         parallel_flags=(),
+        script="kpro_standin",
         source="provision/testhost/standin, the engine of the test hosts",
     ),
 )
@@ -255,7 +259,8 @@ def profile_digest(service: Service) -> str:
     told = service.model_dump(mode="json", include={"engine", "model", "drafter", "profile", "flags"})
     for files in (told["model"], told["drafter"] or {}):
         files.pop("folder", None)
-    told["engine"].pop("wheelhouse", None)
+    for local in ("wheelhouse", "interpreter", "folders"):
+        told["engine"].pop(local, None)
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:12]
 
 
