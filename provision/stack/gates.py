@@ -11,7 +11,6 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any
 
-from provision.data import engines
 from provision.spec import Guest
 from provision.stack import engine_words, staged
 from provision.stack.desired import DesiredService, record_path
@@ -121,21 +120,12 @@ def _unknown_engine(case: Case) -> Skip | None:
     return None if engine_words.known(kind) else Skip(f"provcheck knows nothing of the engine {kind}")
 
 
-_NAMESPACES = ("VLLM_", "SGLANG_", "SGL_")
-
-
 def flags(case: Case) -> Answer:
     if skip := _unknown_engine(case):
         return skip
-    # The value of a variable is nobody's business in an argv: that it is read, and by which version, is judged.
-    names = [f"{name}=" for name in sorted(case.variables) if name.startswith(_NAMESPACES)]
-    ours = [name for name in names if name.rstrip("=") != _key_variable(case)]
     options = ("--engine", case.said.option, "--python", case.python, "--deadline", str(FLAGS_SECONDS))
-    return ("flags", *options, "--", *ours, *case.command)
-
-
-def _key_variable(case: Case) -> str | None:
-    return engines.kind_of(case.profile.service.engine.kind).key_variable
+    names = engine_words.judged(case.variables, case.profile.service.engine.kind)
+    return ("flags", *options, "--", *names, *case.command)
 
 
 def drafter(case: Case) -> Answer:
@@ -285,4 +275,4 @@ def nccl_variables(case: Case) -> dict[str, str]:
 
 def silences_of(case: Case) -> str | None:
     """The file of findings that the service's owner has silenced; None where there are none."""
-    return None
+    return case.desired.silences_path if case.desired is not None and case.desired.silences else None
