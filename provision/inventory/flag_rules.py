@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from checks.errors import BadInput
 from checks.flags.assess import report
@@ -40,7 +40,7 @@ def certain(service: Service) -> bool:
     return not patched and engine.version in history(BUILDS.get(engine.kind, engine.kind)).versions
 
 
-def by_table(service: Service, command: list[str], variables: dict[str, str]) -> Report:
+def by_table(service: Service, command: Sequence[str], variables: Iterable[str]) -> Report:
     """Raises BadInput."""
     engine = service.engine
     words = [*engine_words.judged(variables, engine.kind), *command]

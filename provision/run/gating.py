@@ -13,8 +13,10 @@ from typing import Any
 
 from pyinfra.api.host import Host
 
+from checks.model import Status
 from provision.acts import gates as gate_acts
 from provision.acts import stack as stack_acts
+from provision.inventory import flag_rules
 from provision.run import resting
 from provision.run.carrying import Commands, executing, ticking
 from provision.run.errors import ActFailed
@@ -163,6 +165,8 @@ class _Asking:
         self._journal(row, case, str(report["verdict"]), took, said)
         if green(report):
             self._say(f"gate {row.id} of {_name(case)}: {report['verdict']} ({took:.1f} s): {said}")
+            for note in _notes(row, case):
+                self._say(f"gate {row.id} of {_name(case)}: note: {note}")
             return set()
         red = _red_ids(report)
         again = gate_acts.by_hand(gates.again(row, words, red))
@@ -190,6 +194,15 @@ class _Asking:
 
     def _say(self, text: str) -> None:
         self.session.say(f"{self.host.name}: {text}")
+
+
+def _notes(row: Gate, case: Case) -> list[str]:
+    """What the table of released engines would have refused, and the installed parser takes."""
+    if row.id != "flags":
+        return []
+    table = flag_rules.by_table(case.profile.service, case.command, case.variables)
+    said = [finding.message for finding in table.findings if finding.status is Status.FAIL]
+    return [f"the installed parser knows what the table of releases does not: {text}" for text in said]
 
 
 def _red_ids(report: dict[str, Any]) -> set[str]:

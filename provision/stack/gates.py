@@ -77,8 +77,9 @@ class Case:
 
     @property
     def home(self) -> str:
-        """The engine's environment."""
-        return self.command[0].rpartition("/")[0].rpartition("/")[0]
+        """The engine's environment, or the folders of its tree."""
+        folders = self.profile.service.engine.folders
+        return ":".join(folders) or self.command[0].rpartition("/")[0].rpartition("/")[0]
 
     @property
     def variables(self) -> dict[str, str]:
