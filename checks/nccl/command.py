@@ -48,7 +48,7 @@ needed: only libnccl.so.2, found where engines find it. What a finding means: pr
 @click.option(
     "--env",
     type=click.Path(path_type=Path),
-    help="The engine's Python environment, or the folders of a tree.",
+    help="The engine's environment, or the folders of a tree.",
 )
 @click.option("--unit", metavar="NAME", help="A systemd service: its environment, library and variables.")
 @click.option("--pid", type=click.IntRange(1), help="A running engine: the same from its process.")
