@@ -76,6 +76,7 @@ def test_what_is_about_to_be_started_is_proven_and_a_second_run_asks_nothing_aga
 def _too_big(folder: Path) -> Path:
     """A model whose index says that its weights are larger than any machine of these tests."""
     make_model(folder)
+    (folder / "model.safetensors").unlink()
     index = {"metadata": {"total_size": 1 << 42}, "weight_map": {"lm_head.weight": "model.safetensors"}}
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
     return folder
