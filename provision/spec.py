@@ -17,6 +17,7 @@ from provision.spec_base import Spec
 from provision.spec_guest import Guest, Mount, Proxmox, claims, taken_twice
 from provision.spec_model import Hub, Model
 from provision.spec_service import Baseline, Candidate, Engine, Found, Service
+from provision.spec_silence import Silence
 
 __all__ = [
     "Baseline",
@@ -34,6 +35,7 @@ __all__ = [
     "Mount",
     "Proxmox",
     "Service",
+    "Silence",
     "Spec",
     "Ssh",
 ]
