@@ -14,8 +14,9 @@ from pydantic import Field, StrictBool, StrictInt, StringConstraints, model_vali
 
 from provision.forms import AbsolutePath, BdfText, Name, Port, SshHost, Where, later, refuse
 from provision.spec_base import Spec
+from provision.spec_engine import Engine, Patch
 from provision.spec_guest import Guest, Mount, Proxmox, claims, taken_twice
-from provision.spec_service import Baseline, Candidate, Engine, Found, Model, Service
+from provision.spec_service import Baseline, Candidate, Found, Model, Service
 
 __all__ = [
     "Baseline",
@@ -30,6 +31,7 @@ __all__ = [
     "Machine",
     "Model",
     "Mount",
+    "Patch",
     "Proxmox",
     "Service",
     "Spec",

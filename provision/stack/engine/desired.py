@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from provision.data import engines
-from provision.spec import Engine
+from provision.spec_engine import Engine
 
 ENVS = "/opt/kpro/envs"
 
