@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from dataclasses import fields
+from dataclasses import asdict
 from typing import Literal
 
 from pydantic import Field, StrictInt, field_validator, model_validator
 
 from checks.serving.limits import Limits
-from provision.forms import Address, Commit, LocalPath, Name, Port, Repository, refuse
+from provision.forms import Address, LocalPath, Name, Port, refuse
 from provision.spec_base import Spec
 from provision.spec_engine import Engine
+from provision.spec_model import Model
 
 LONGEST_WITH_TRIAL = 53
 """Letters of a service's name to which ``-candidate`` can be added: a name has at most 63."""
@@ -30,7 +31,7 @@ def variables(value: dict[str, str]) -> dict[str, str]:
 
 def thresholds(value: dict[str, float]) -> dict[str, float]:
     """Limits of ``provcheck serve`` (--limit NAME=N). Raises ValueError, with all that is wrong."""
-    usual = {item.name: float(item.default) for item in fields(Limits)}
+    usual: dict[str, float] = asdict(Limits())
     wrong = [
         f"there is no threshold {name!r} (there are {', '.join(usual)})"
         for name in value
@@ -50,23 +51,6 @@ def thresholds(value: dict[str, float]) -> dict[str, float]:
     if wrong:
         raise ValueError("; ".join(wrong))
     return value
-
-
-class Model(Spec):
-    """Model files, pinned to a commit.
-
-    ``folder`` is a folder on the controller that is copied and verified; without it the files must already be
-    in the guest under ``/srv/models`` (a mount of the machine), with their manifest.
-    """
-
-    repo: Repository
-    revision: Commit
-    folder: LocalPath | None = None
-
-    @property
-    def directory(self) -> str:
-        """Where the files lie in the guest."""
-        return f"/srv/models/{self.repo.replace('/', '--')}@{self.revision}"
 
 
 class Baseline(Spec):

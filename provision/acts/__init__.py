@@ -15,6 +15,7 @@ from provision.acts import (
     driver_hold,
     driver_repository,
     engine,
+    fetch,
     guests,
     kernel,
     load,
@@ -66,6 +67,7 @@ ACTS: dict[str, Act] = {
     "stack.uv": stack.put_uv,
     "stack.engine": engine.build_engine,
     "stack.model": stack.put_model,
+    "stack.fetch": fetch.fetch,
     "stack.stage": stack.stage,
     "service.cutover": service.cutover,
 }

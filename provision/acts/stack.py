@@ -37,7 +37,7 @@ def base(host: Host, folders: Sequence[str], say: Voice) -> None:
     for folder in folders:
         if folder.startswith("/var/cache/"):
             lines.append(f"install -d -m 755 -o kpro -g kpro {shlex.quote(folder)} || exit 1")
-        elif folder.endswith(("/staged", "/good")):
+        elif folder.endswith(("/staged", "/good", "/trials", "/baselines")):
             lines.append(f"install -d -m 700 {shlex.quote(folder)} || exit 1")
         else:
             lines.append(f"install -d -m 755 {shlex.quote(folder)} || exit 1")

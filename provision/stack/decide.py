@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from checks.snapshot import CouldNotLook, Snapshot
 from provision.plan import Item, Plan, Refusal, Step
 from provision.spec import Guest, Machine
-from provision.stack import models
-from provision.stack.conflicts import drop_ins, taken_port
-from provision.stack.cutover import Cutover, Mode
-from provision.stack.desired import PYZ, DesiredService, sha256
+from provision.stack import models, serving
+from provision.stack.desired import PYZ, DesiredService
 from provision.stack.engine import decide as engine_decide
 from provision.stack.engine.desired import Shipped as Shipped
+from provision.stack.fetching import Answers
+from provision.stack.scene import scene
 
 UID = 8100
 FOLDERS = (
@@ -25,10 +25,12 @@ FOLDERS = (
     "/etc/kpro/staged",
     "/var/cache/kpro",
     "/var/lib/kpro/good",
+    "/var/lib/kpro/trials",
+    "/var/lib/kpro/baselines",
 )
 
 
-def requests(services: Sequence[DesiredService]) -> list[str]:
+def requests(guest: Guest, services: Sequence[DesiredService]) -> list[str]:
     """What the snapshot of a guest has to look at."""
     wanted = [
         "file:/etc/os-release",
@@ -46,19 +48,18 @@ def requests(services: Sequence[DesiredService]) -> list[str]:
     for desired in services:
         unit = desired.service.unit
         wanted += [
-            *(f"sha:{path}" for path in (*_staged(desired), *_live(desired), desired.record_path)),
+            *(f"sha:{path}" for path in (desired.unit_path, desired.environment_path)),
             f"file:{desired.good_path}",
             f"cmd:unit-{desired.name}:systemctl show -p ActiveState -p SubState -p UnitFileState -p MainPID {unit}",
             f"dir:{desired.unit_path}.d",
             f"cmd:running-{desired.name}:"
             f'pid=$(systemctl show -p MainPID --value {unit}) && [ "$pid" != 0 ] && '
             "tr '\\0' '\\n' <\"/proc/$pid/environ\" | sed -n 's/^KPRO_DIGEST=//p'",
-            f"cmd:started-{desired.name}:"
-            f't=$(systemctl show -p ExecMainStartTimestamp --value {unit}) && [ -n "$t" ] && '
-            f'[ "$(date -d "$t" +%s)" -lt "$(stat -c %Y {desired.engine.marker})" ] && echo older || :',
+            *serving.requests(guest, desired),
         ]
-    wanted += engine_decide.requests([desired.engine for desired in services])
-    return [*wanted, *models.requests(services)]
+    profiles = [one for desired in services for one in serving.family(desired)]
+    wanted += engine_decide.requests([one.engine for one in profiles])
+    return [*wanted, *models.requests(profiles)]
 
 
 def stack_plan(
@@ -69,13 +70,15 @@ def stack_plan(
     inside: Snapshot | None,
     pyz: Shipped,
     uv: Shipped | None,
+    answers: Answers | None = None,
 ) -> Plan:
     """What the guest lacks, and why it cannot be given. A guest with GPUs and no service gets the gate alone. ``uv``
-    may be None where there is no service."""
+    may be None where there is no service; ``answers`` are what the hub said about models."""
     where = f"machine.guests[{machine.guests.index(guest)}]"
     name = machine.guest_host_name(guest)
     items: list[Item] = []
     refusals: list[Refusal] = []
+    notes: list[str] = []
     try:
         refusals += models.hidden(machine, guest, where)
         if services:
@@ -85,14 +88,21 @@ def stack_plan(
         if (services or guest.gpus) and (inside is None or inside.digest(PYZ) != pyz.sha256):
             items.append(Item(Step.STACK, "stack.provcheck", name, guest.name, f"put {PYZ}", pyz))
         for index, desired in enumerate(services):
-            place = f"{where}.services[{index}]"
-            made = engine_decide.engine_items(desired.engine, name, inside, uv, refusals, place)
-            items += made
-            items += models.model_items(machine, guest, desired, host, inside, refusals, place)
+            at = scene(machine, guest, desired, host, inside, f"{where}.services[{index}]")
+            choice = serving.choice(at)
             # What runs from a tree that has changed since is not what was seen generating.
-            items += _service(desired, name, inside, changed=bool(made) and desired.engine.tree is not None)
-            taken_port(guest, desired, host, inside, refusals, place)
-            drop_ins(desired, inside, refusals, place)
+            changed = set()
+            for profile in choice.profiles:
+                field = at.field(profile)
+                made = engine_decide.engine_items(profile.engine, name, inside, uv, refusals, field)
+                if made and profile.engine.tree is not None:
+                    changed.add(profile.digest)
+                items += made
+                items += models.model_items(
+                    machine, guest, profile, host, inside, refusals, field, answers, notes
+                )
+            items += serving.decide(at, choice, changed, refusals)
+            notes += choice.notes
     except CouldNotLook as error:
         refusals.append(
             Refusal(
@@ -102,7 +112,12 @@ def stack_plan(
                 "repair the guest until it can be read, then run again",
             )
         )
-    return Plan(machine.name, tuple({item.id: item for item in items}.values()), tuple(refusals))
+    return Plan(
+        machine.name,
+        tuple({item.id: item for item in items}.values()),
+        tuple(refusals),
+        tuple(dict.fromkeys(notes)),
+    )
 
 
 def _base(
@@ -140,68 +155,3 @@ def _tools(inside: Snapshot, tools: Sequence[str], refusals: list[Refusal], wher
                     f"install it in the guest: apt-get install {'systemd-sysv' if tool == 'systemctl' else tool}",
                 )
             )
-
-
-def _staged(desired: DesiredService) -> tuple[str, str]:
-    return desired.staged_unit, desired.staged_environment
-
-
-def _live(desired: DesiredService) -> tuple[str, str]:
-    return desired.unit_path, desired.environment_path
-
-
-def _digests(desired: DesiredService) -> tuple[str, str]:
-    return sha256(desired.unit), sha256(desired.environment)
-
-
-def _service(
-    desired: DesiredService, host: str, inside: Snapshot | None, changed: bool = False
-) -> list[Item]:
-    name, unit = desired.name, desired.service.unit
-    stage = Item(Step.STACK, "stack.stage", host, name, f"stage and verify {unit}", desired)
-    if inside is None:
-        return [stage, cutover(Cutover(desired, None, "first"), host)]
-    items = []
-    wanted = _digests(desired)
-    if tuple(inside.digest(path) for path in _staged(desired)) != wanted or not _record_in_place(
-        desired, inside
-    ):
-        items.append(stage)
-    if changed or not _in_service(desired, inside, wanted):
-        items.append(cutover(Cutover(desired, None, _mode(desired, inside)), host))
-    return items
-
-
-def cutover(asked: Cutover, host: str) -> Item:
-    text = f"put {asked.desired.service.unit} into service and see it generate"
-    return Item(Step.SERVICE, "service.cutover", host, asked.desired.name, text, asked)
-
-
-def _mode(desired: DesiredService, inside: Snapshot) -> Mode:
-    """Without a trial, only what was seen generating before is told from what was not."""
-    good = (inside.text(desired.good_path) or "").strip()
-    if not good:
-        return "first"
-    return "again" if good == desired.digest else "swap"
-
-
-def _record_in_place(desired: DesiredService, inside: Snapshot) -> bool:
-    return desired.record is None or inside.digest(desired.record_path) == sha256(desired.record)
-
-
-def _in_service(desired: DesiredService, inside: Snapshot, wanted: tuple[str, str]) -> bool:
-    """The unit runs the profile that is wanted, starts at boot, and was seen generating with it."""
-    _, state = inside.command(f"unit-{desired.name}")
-    _, running = inside.command(f"running-{desired.name}")
-    lines = state.split()
-    _, started = inside.command(f"started-{desired.name}")
-    good = inside.text(desired.good_path)
-    return (
-        tuple(inside.digest(path) for path in _live(desired)) == wanted
-        and "ActiveState=active" in lines
-        and "UnitFileState=enabled" in lines
-        and running.strip() == desired.digest
-        # Since then its engine environment was made, or verified, anew.
-        and started.strip() != "older"
-        and (good or "").strip() == desired.digest
-    )

@@ -7,9 +7,10 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
 from provision.data import engines
-from provision.spec import Guest, Service
+from provision.spec import Guest, Model, Service
 from provision.stack.engine.decide import UV as UV
 from provision.stack.engine.desired import DesiredEngine, desired_engine
 from provision.stack.manifest import manifest
@@ -22,11 +23,14 @@ MANIFEST = "kpro-manifest.json"
 
 @dataclass(frozen=True)
 class DesiredModel:
-    """Model files that are copied from ``folder``, or, without one, are expected in place (a mount)."""
+    """Model files that are copied from ``folder``; without one ``spec`` says where they come from, and without that
+    they are expected in place (a mount). ``role``: what they are to the service."""
 
     directory: str
     folder: Path | None
     manifest: str | None
+    spec: Model | None = None
+    role: Literal["model", "drafter"] = "model"
 
     @property
     def manifest_path(self) -> str:
@@ -109,13 +113,17 @@ def desired_models(service: Service, known: Sequence[DesiredModel] = ()) -> tupl
     """``known``: what was read already; files are large, and read once."""
     read = {(model.directory, model.folder): model for model in known}
     found = []
-    for model in filter(None, (service.model, service.drafter)):
+    roles: tuple[tuple[Model | None, Literal["model", "drafter"]], ...]
+    roles = ((service.model, "model"), (service.drafter, "drafter"))
+    for model, role in roles:
+        if model is None:
+            continue
         text = None
         if (model.directory, model.folder) in read:
             text = read[model.directory, model.folder].manifest
         elif model.folder is not None:
             text = json.dumps(manifest(model.folder), indent=1, sort_keys=True) + "\n"
-        found.append(DesiredModel(model.directory, model.folder, text))
+        found.append(DesiredModel(model.directory, model.folder, text, model, role))
     return tuple(found)
 
 

@@ -121,5 +121,6 @@ def inside(desired: DesiredService) -> Seen:
     seen.cmd("unit-tiny", "ActiveState=active\nSubState=running\nUnitFileState=enabled\nMainPID=77\n")
     seen.cmd("running-tiny", f"{desired.digest}\n").cmd("started-tiny", "")
     seen.put("file", "/proc/net/tcp", None).put("file", "/proc/net/tcp6", None)
+    seen.remembers(desired)
     seen.put("file", userspace.LINKER, None).put("link", userspace.PROGRAM, None)
     return seen.cmd("nvidia-libraries", "", 1)
