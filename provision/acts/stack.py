@@ -14,7 +14,7 @@ from provision.host import transport
 from provision.run.errors import ActFailed
 from provision.run.journal import now
 from provision.stack.decide import UID, EngineBuild, Shipped
-from provision.stack.desired import MANIFEST, PYZ, UV, DesiredService
+from provision.stack.desired import LOCK, MANIFEST, PYZ, UV, DesiredService
 from provision.stack.models import ModelPut
 
 _BASE = f"""
@@ -42,7 +42,7 @@ export UV_CACHE_DIR=/var/cache/kpro/uv UV_LINK_MODE=copy UV_PYTHON_DOWNLOADS=nev
 [ ! -e /etc/ssl/certs/ca-certificates.crt ] || export SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt
 {uv} venv --quiet --python {python} "$env" || fail "no environment with Python {python} could be made in the guest"
 {uv} pip install --quiet --python "$env/bin/python" {source} {requirement} ||
-  fail "{requirement} could not be installed"
+  fail "{name} could not be installed"
 "$env/bin/python" -c 'import {module}' || fail "{module} cannot be imported"
 {uv} pip freeze --python "$env/bin/python" >"$env/kpro-packages.txt" || exit 1
 printf '%s\\n' {content} >"$marker.partial" && sync -f "$marker.partial" && mv -f "$marker.partial" "$marker" &&
@@ -87,6 +87,12 @@ def build_engine(host: Host, build: EngineBuild, say: Voice) -> None:
         _put_wheels(host, build, say)
         # uv's cache goes by name and version: a wheel that was built anew under the same ones would not be noticed.
         source = f"--no-cache --offline --no-index --find-links {shlex.quote(engine.wheel_folder)}"
+    requirement = shlex.quote(engine.requirement)
+    if engine.lock is not None:
+        lock = f"{engine.wheel_folder}/{LOCK}"
+        shell.put(host, lock, engine.lock.encode(), mode="644")
+        # The lock is the whole of it: an engine's own dependencies may name builds that do not go together.
+        requirement = f"--no-deps -r {shlex.quote(lock)}"
     marker = {"digest": engine.digest, "requirement": engine.requirement, "built": now()}
     script = _ENGINE.format(
         content=shlex.quote(json.dumps(marker)),
@@ -96,7 +102,8 @@ def build_engine(host: Host, build: EngineBuild, say: Voice) -> None:
         uv=UV,
         python=shlex.quote(engine.python),
         source=source,
-        requirement=shlex.quote(engine.requirement),
+        requirement=requirement,
+        name=engine.requirement,
         module=engine.module,
     )
     say(f"building {engine.path}")

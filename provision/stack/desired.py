@@ -16,6 +16,7 @@ PYZ = "/opt/kpro/provcheck.pyz"
 UV = "/opt/kpro/bin/uv"
 PYTHON = "/usr/bin/python3"
 MANIFEST = "kpro-manifest.json"
+LOCK = "engine.lock"
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,8 @@ class DesiredEngine:
     digest: str
     path: str
     wheels: tuple[Wheel, ...]
+    lock: str | None = None
+    """The wheelhouse's own ``engine.lock``: what is installed, to the last package, and nothing besides."""
 
     @property
     def marker(self) -> str:
@@ -125,18 +128,23 @@ def desired_engine(service: Service) -> DesiredEngine:
     engine = service.engine
     row = engines.kind_of(engine.kind)
     wheels: tuple[Wheel, ...] = ()
+    lock = None
     if engine.wheelhouse is not None:
+        if (pins := engine.wheelhouse / LOCK).is_file():
+            lock = pins.read_text()
         wheels = tuple(
             Wheel(path.name, sha256(path.read_bytes()), path)
             for path in sorted(engine.wheelhouse.glob("*.whl"))
         )
-    inputs = {
+    inputs: dict[str, object] = {
         "kind": engine.kind,
         "version": engine.version,
         "source": engine.source,
         "python": engine.python,
         "wheels": [[wheel.name, wheel.sha256] for wheel in wheels],
     }
+    if lock is not None:
+        inputs["lock"] = lock
     digest = sha256(json.dumps(inputs, sort_keys=True))
     return DesiredEngine(
         requirement=f"{row.distribution}=={engine.version}",
@@ -145,6 +153,7 @@ def desired_engine(service: Service) -> DesiredEngine:
         digest=digest,
         path=f"/opt/kpro/envs/{engine.kind}-{engine.version}-{digest[:12]}",
         wheels=wheels,
+        lock=lock,
     )
 
 
