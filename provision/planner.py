@@ -23,6 +23,7 @@ from provision.plan import Item, Plan, Refusal, Step, join
 from provision.spec import Guest, Machine
 from provision.stack import decide as stack
 from provision.stack import models
+from provision.stack.cutover import Cutover
 from provision.stack.decide import Shipped, cutover, stack_plan
 from provision.stack.desired import DesiredService
 
@@ -113,7 +114,7 @@ def plan_machine(
 def _again(machine: Machine, guest: Guest, services: Sequence[DesiredService], stack: Plan) -> Plan:
     """A service whose container is stopped for another driver has to be seen generating again."""
     name = machine.guest_host_name(guest)
-    items = [cutover(desired, name) for desired in services]
+    items = [cutover(Cutover(desired, None, "again"), name) for desired in services]
     return Plan(machine.name, tuple(item for item in items if item.id not in stack.ids))
 
 

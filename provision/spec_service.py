@@ -4,12 +4,51 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from dataclasses import fields
 from typing import Literal
 
 from pydantic import Field, StrictInt, field_validator, model_validator
 
+from checks.serving.limits import Limits
 from provision.forms import Address, Commit, LocalPath, Name, Port, PythonVersion, Repository, refuse
 from provision.spec_base import Spec
+
+LONGEST_WITH_TRIAL = 53
+"""Letters of a service's name to which ``-candidate`` can be added: a name has at most 63."""
+
+
+def variables(value: dict[str, str]) -> dict[str, str]:
+    """Variables of an environment file. Raises ValueError for what such a file cannot carry."""
+    wrong = [key for key in value if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", key)]
+    if wrong:
+        raise ValueError(f"no names of environment variables: {', '.join(map(repr, wrong))}")
+    if any("\n" in text or "\0" in text for text in value.values()):
+        raise ValueError("a value holds a line break: the unit's environment file cannot carry it")
+    return value
+
+
+def thresholds(value: dict[str, float]) -> dict[str, float]:
+    """Limits of ``provcheck serve`` (--limit NAME=N). Raises ValueError, with all that is wrong."""
+    usual = {item.name: float(item.default) for item in fields(Limits)}
+    wrong = [
+        f"there is no threshold {name!r} (there are {', '.join(usual)})"
+        for name in value
+        if name not in usual
+    ]
+    wrong += [f"{name}={n!r} is no number above 0" for name, n in value.items() if not 0 < n < 1e6]
+    whole = usual | value
+    wrong += [
+        f"{worse}={whole[worse]:g} lies {side} {odd}={whole[odd]:g}: what fails would not even be a warning"
+        for worse, odd, side, crossed in (
+            ("speed_fail", "speed_warn", "above", whole["speed_fail"] > whole["speed_warn"]),
+            ("length_fail", "length_warn", "above", whole["length_fail"] > whole["length_warn"]),
+            ("step_fail", "step_warn", "below", whole["step_fail"] < whole["step_warn"]),
+        )
+        if crossed
+    ]
+    if wrong:
+        raise ValueError("; ".join(wrong))
+    return value
 
 
 class Engine(Spec):
@@ -60,12 +99,32 @@ class Baseline(Spec):
 
 
 class Candidate(Spec):
-    """What is to be tried instead. It never becomes the service unless it proves to be better."""
+    """What is to be tried instead. It never becomes the service unless it proves to be better.
+
+    ``environment`` adds to the service's own, and wins. ``thresholds`` as in the service, which they add to.
+    ``beats``: how many times the decode speed of what runs it must reach; without it, more than two readings of one
+    service differ by. ``mode``: "beside" what runs, or "swap" (what runs is stopped meanwhile); "auto": beside
+    where there is room.
+    """
 
     engine: Engine
     profile: str
     drafter: Model | None = None
     flags: tuple[str, ...] = ()
+    environment: dict[str, str] = Field(default_factory=dict)
+    thresholds: dict[str, float] = Field(default_factory=dict)
+    beats: float | None = Field(default=None, gt=0, lt=100)
+    mode: Literal["auto", "beside", "swap"] = "auto"
+
+    @field_validator("environment")
+    @classmethod
+    def _variables(cls, value: dict[str, str]) -> dict[str, str]:
+        return variables(value)
+
+    @field_validator("thresholds")
+    @classmethod
+    def _known(cls, value: dict[str, float]) -> dict[str, float]:
+        return thresholds(value)
 
 
 class Found(Spec):
@@ -83,7 +142,11 @@ class Found(Spec):
 
 
 class Service(Spec):
-    """One LLM service of a guest; its unit is ``kpro-<name>.service``, or the one that was ``found``."""
+    """One LLM service of a guest; its unit is ``kpro-<name>.service``, or the one that was ``found``.
+
+    ``drain_seconds``: how long requests that are under way may take before the service is stopped for another
+    profile. ``thresholds``: limits of ``provcheck serve`` by name, where its usual ones do not fit.
+    """
 
     name: Name
     engine: Engine
@@ -96,6 +159,8 @@ class Service(Spec):
     port: Port = 8000
     api_key_file: LocalPath | None = None
     ready_seconds: StrictInt = Field(default=900, ge=1)
+    drain_seconds: StrictInt = Field(default=30, ge=0, le=3600)
+    thresholds: dict[str, float] = Field(default_factory=dict)
     replay: LocalPath | None = None
     baseline: Baseline | None = None
     candidate: Candidate | None = None
@@ -118,16 +183,16 @@ class Service(Spec):
     @field_validator("environment")
     @classmethod
     def _variables(cls, value: dict[str, str]) -> dict[str, str]:
-        wrong = [key for key in value if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", key)]
-        if wrong:
-            raise ValueError(f"no names of environment variables: {', '.join(map(repr, wrong))}")
-        if any("\n" in text or "\0" in text for text in value.values()):
-            raise ValueError("a value holds a line break: the unit's environment file cannot carry it")
-        return value
+        return variables(value)
+
+    @field_validator("thresholds")
+    @classmethod
+    def _known(cls, value: dict[str, float]) -> dict[str, float]:
+        return thresholds(value)
 
     @model_validator(mode="after")
     def _coherent(self) -> Service:
-        if self.candidate and len(self.name) > 53:
+        if self.candidate and len(self.name) > LONGEST_WITH_TRIAL:
             refuse(
                 "Service", [(("name",), f"{self.name!r} is too long: with a candidate at most 53 letters")]
             )
@@ -144,19 +209,37 @@ class Service(Spec):
             )
         return self
 
-    def trial(self) -> Service | None:
-        """The candidate as a service of its own: other engine, profile and flags, same model, on loopback."""
+    def promoted(self) -> Service | None:
+        """The service with its candidate in place: other engine, profile, drafter and flags, same model and address."""
         if self.candidate is None:
             return None
         return self.model_copy(
             update={
-                "name": f"{self.name}-candidate",
                 "engine": self.candidate.engine,
                 "profile": self.candidate.profile,
                 "drafter": self.candidate.drafter,
                 "flags": self.candidate.flags,
+                "environment": self.environment | self.candidate.environment,
+                "thresholds": self.thresholds | self.candidate.thresholds,
+                "candidate": None,
+            }
+        )
+
+    def on_loopback(self) -> Service | None:
+        """The same profile as a service of its own on loopback, where it is tried; None where the name is too long
+        for one."""
+        if len(self.name) > LONGEST_WITH_TRIAL:
+            return None
+        return self.model_copy(
+            update={
+                "name": f"{self.name}-candidate",
                 "listen": "127.0.0.1",
                 "port": self.candidate_port,
                 "candidate": None,
             }
         )
+
+    def trial(self) -> Service | None:
+        """The candidate as a service of its own, on loopback."""
+        promoted = self.promoted()
+        return promoted.on_loopback() if promoted else None

@@ -33,6 +33,10 @@ def fits(model: Model, question: Question) -> bool:
 
 def advice(model: Model, question: Question, found: Budget) -> str:
     """Changes that suffice, joined by "or"; where none does, how much memory is wanted."""
+    if question.gpus.ram:
+        length = longest(model, question)
+        shorter = f"ask for --max-model-len of at most {length}; or " if length else ""
+        return f"{shorter}raise VLLM_CPU_KVCACHE_SPACE where the cache is too small, else give the guest more memory"
     changes = [*_share(question), *_dtype(question), *_requests(question), *_states(model, question)]
     ways = _context(model, question) + list(_first_of_each_kind(model, changes))
     if not ways:

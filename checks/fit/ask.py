@@ -14,7 +14,8 @@ from checks.fit.weights import Weights
 @dataclass(frozen=True)
 class Question:
     """``fraction``: of the GPU's memory for the engine, ``seqs``: requests at once at most, ``state_share``:
-    recurrent state to attention cache (SGLang); None is the engine's default.
+    recurrent state to attention cache (SGLang); None is the engine's default. ``cache``: bytes of the cache where the
+    caller sets them, whatever is left.
     """
 
     engine: str
@@ -28,6 +29,7 @@ class Question:
     mtp: bool = False
     text_only: bool = False
     eager: bool = False
+    cache: int | None = None
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,8 @@ class Model:
 
 @dataclass(frozen=True)
 class Budget:
-    """Bytes per GPU. The pool for the cache lies between ``pool_low`` and ``pool_high``; ``need`` is one request."""
+    """Bytes per GPU. The pool for the cache lies between ``pool_low`` and ``pool_high``; ``need`` is one request;
+    ``takes`` is what must be free when it starts, since it takes that much however little it is asked."""
 
     share: int
     weights: int
@@ -53,3 +56,4 @@ class Budget:
     rule: str
     states: int = 0
     per_token: int = 0
+    takes: int = 0

@@ -11,7 +11,7 @@ from checks.fit.ask import Model, Question
 from checks.fit.cache import DTYPES, Settings
 from checks.fit.engines import vllm_defaults
 from checks.fit.files import read_folder
-from checks.fit.gpus import parse_gpus
+from checks.fit.gpus import GIB, parse_gpus
 from checks.fit.judge import judge
 from checks.fit.shape import read_shape
 from checks.fit.weights import weights
@@ -33,13 +33,29 @@ source under facts in --json.
 """
 
 
+def _context(_: click.Context, __: click.Parameter, value: str) -> int | None:
+    """Tokens; None for the model's own length."""
+    if value == "model":
+        return None
+    if not value.isdecimal() or not 1 <= int(value) <= 1 << 24:
+        raise click.BadParameter(f"{value[:40]!r} is no number of tokens from 1 to {1 << 24}, and not 'model'")
+    return int(value)
+
+
 @click.command(epilog=_EPILOG)
 @click.argument("model_dir", type=click.Path(path_type=Path))
 @click.option("--drafter", type=click.Path(path_type=Path), metavar="DIR", help="Folder of the draft model.")
 @click.option("--engine", required=True, metavar="ENGINE==VERSION", help="vllm==VERSION or sglang==VERSION.")
-@click.option("--gpus", required=True, metavar="GPUS", help="2xA6000, 2x48G, or a file of gpus --record.")
+@click.option("--gpus", required=True, metavar="GPUS", help="2xA6000, 2x48G, a file of gpus --record, here, or ram.")
 @click.option(
-    "--context", required=True, type=click.IntRange(1, 1 << 24), metavar="TOKENS", help="Longest request."
+    "--context",
+    required=True,
+    callback=_context,
+    metavar="TOKENS",
+    help="Longest request; 'model' for all that the model was made for, as engines take it unless told.",
+)
+@click.option(
+    "--cache", type=FiniteRange(0.01, 1 << 20), metavar="GIB", help="Size of the cache where it is set (ram only)."
 )
 @click.option("--tp", type=click.IntRange(1, 1024), help="Tensor parallel size; all GPUs unless given.")
 @click.option(
@@ -83,7 +99,8 @@ def fit(
     drafter: Path | None,
     engine: str,
     gpus: str,
-    context: int,
+    context: int | None,
+    cache: float | None,
     tp: int | None,
     kv_cache_dtype: str,
     speculative_tokens: int,
@@ -105,9 +122,15 @@ def fit(
         raise BadInput("--mtp and --drafter exclude each other: one of them drafts")
     if (mtp or drafter) and not speculative_tokens:
         raise BadInput("a drafter needs -k: how many tokens it drafts per step")
+    if cache is not None and not hardware.ram:
+        raise BadInput("--cache goes with --gpus ram: on a GPU the cache is what the engine's share leaves")
+    if hardware.ram and name != "vllm":
+        raise BadInput(f"--gpus ram: {name} is started on GPUs only; say which")
     ranks = tp or len(hardware.usable)
     target = read_folder(model_dir)
     shape = read_shape(target.config)
+    if context is None and (context := shape.max_positions) is None:
+        raise BadInput(f"--context model: the config in {model_dir} does not say how long; give the number of tokens")
     settings = Settings(
         ranks,
         kv_cache_dtype,
@@ -138,6 +161,7 @@ def fit(
         mtp=mtp,
         text_only=text_only,
         eager=eager,
+        cache=None if cache is None else int(cache * GIB),
     )
     findings, figures = judge(model, question)
     return finish(Report("fit", tuple(findings), facts=figures), how)

@@ -61,6 +61,33 @@ def vllm_budget(model: Model, question: Question) -> Budget:
         rest - sum(item.low for item in items),
         vllm_request_bytes(layers, settings, question.context) if layers else 0,
         f"{question.fraction or VLLM_SHARE:.0%} of the GPU (--gpu-memory-utilization)",
+        # Less free at the start is an error of its own (request_memory, vllm/v1/worker/utils.py 0.20.1 and 0.33.0).
+        takes=share,
+    )
+
+
+def ram_budget(model: Model, question: Question) -> Budget:
+    """vLLM on processors: weights and process, and a cache of its own size or what the share leaves."""
+    settings, usable = question.settings, question.gpus.least
+    share = int(usable * (question.fraction or VLLM_SHARE))
+    held = _weights(model)
+    items = tuple(reserve.ram_items())
+    most, least = (sum(getattr(item, end) for item in items) for end in ("high", "low"))
+    layers = layers_of(model, question)
+    low, high = share - held - most, share - held - least
+    if question.cache is not None:
+        low, high = min(question.cache, low), min(question.cache, high)
+    takes = held + most + question.cache if question.cache is not None else share
+    return Budget(
+        share,
+        held,
+        items,
+        low,
+        high,
+        vllm_request_bytes(layers, settings, question.context) if layers else 0,
+        f"{question.fraction or VLLM_SHARE:.0%} of the memory"
+        + (f", {question.cache / GIB:g} GiB of it for the cache" if question.cache is not None else ""),
+        takes=takes,
     )
 
 
@@ -104,6 +131,8 @@ def sglang_budget(model: Model, question: Question) -> Budget:
         f"{fraction:.1%} of the GPU (--mem-fraction-static)",
         states,
         per_token,
+        # It sizes its pool by what is free when it starts, so that beside another one no figure of this sum holds.
+        takes=usable,
     )
 
 
@@ -138,6 +167,8 @@ def _weights(model: Model) -> int:
 
 def budget(model: Model, question: Question) -> Budget:
     """The budget of the engine that is asked about."""
+    if question.gpus.ram:
+        return ram_budget(model, question)
     return vllm_budget(model, question) if question.engine == "vllm" else sglang_budget(model, question)
 
 

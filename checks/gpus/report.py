@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from checks.errors import BadInput
 from checks.gpus import dump, judge, node, which
 from checks.gpus.dump import Gap
 from checks.gpus.rule import Plan, Scene
+from checks.load import busy
 from checks.model import Finding, Report, Status
 from checks.record import Record
 
@@ -37,7 +40,7 @@ def judge_record(
         dump.parse(since, "the record of --since") if since else None,
         live=not replayed,
     )
-    gpus = _facts(scene)
+    gpus = _facts(scene, record.nvml)
     facts = {
         "host": record.host,
         "taken": record.taken,
@@ -70,16 +73,32 @@ def _uncounted(expect: int, name: str) -> Finding:
     )
 
 
-def _facts(scene: Scene) -> list[dict[str, object]]:
+def _facts(scene: Scene, nvml: Mapping[str, Any]) -> list[dict[str, object]]:
     return [
         {
             "index": gpu.index,
             "name": _plain(gpu.text("nvmlDeviceGetName")),
             "uuid": _plain(gpu.text("nvmlDeviceGetUUID")),
             "pci": _plain(which.address(gpu)),
+            **_use(nvml, gpu.index),
         }
         for gpu in scene.dump.gpus
     ]
+
+
+def _use(nvml: Mapping[str, Any], index: int) -> dict[str, object]:
+    """Bytes of its memory, and who holds it in words; each None when NVML did not tell."""
+    devices = nvml.get("devices")
+    device = devices[index] if isinstance(devices, list) and index < len(devices) else {}
+    memory = next((device[key] for key in ("memv2", "nvmlDeviceGetMemoryInfo") if _sized(device.get(key))), None)
+    return {
+        "memory": memory and {name: memory[name] for name in ("total", "free", "used")},
+        "held_by": busy.holders(device) if busy.seen(device) else None,
+    }
+
+
+def _sized(memory: object) -> bool:
+    return isinstance(memory, dict) and all(isinstance(memory.get(name), int) for name in ("total", "free", "used"))
 
 
 def _plain(value: object) -> str | None:

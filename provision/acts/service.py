@@ -10,12 +10,14 @@ from provision.acts import shell
 from provision.acts.voice import Voice
 from provision.data import engines
 from provision.host import transport
+from provision.stack.cutover import Cutover
 from provision.stack.desired import PYTHON, PYZ, DesiredService
 from provision.templates import render
 
 
-def cutover(host: Host, desired: DesiredService, say: Voice) -> None:
+def cutover(host: Host, asked: Cutover, say: Voice) -> None:
     """Puts the staged service in place. Raises ActFailed when it does not generate; then the last good one is back."""
+    desired = asked.desired
     script = render(
         "cutover.sh.j2",
         unit=desired.service.unit,

@@ -180,10 +180,9 @@ def _is_ours(host: Host, put: ModelPut) -> bool:
 
 def stage(host: Host, desired: DesiredService, say: Voice) -> None:
     """Writes unit, environment, key and record beside what runs; only a unit that verifies counts as staged."""
-    checked = f"/etc/kpro/staged/.check/{desired.service.unit}"
-    shell.run(
-        host, "install -d -m 700 /etc/kpro/staged/.check /etc/kpro/records", "making /etc/kpro/staged/.check"
-    )
+    checked = f"{desired.staged_folder}/.check/{desired.service.unit}"
+    folders = shlex.join(["/etc/kpro/staged", desired.staged_folder, f"{desired.staged_folder}/.check"])
+    shell.run(host, f"install -d -m 700 {folders} /etc/kpro/records", "making the folders of what is staged")
     if desired.record is not None:
         shell.put(host, desired.record_path, desired.record, mode="644")
     if desired.key is not None:

@@ -15,6 +15,7 @@ from provision.plan import Item, Plan, Refusal, Step
 from provision.spec import Guest, Machine
 from provision.stack import models
 from provision.stack.conflicts import drop_ins, taken_port
+from provision.stack.cutover import Cutover, Mode
 from provision.stack.desired import PYZ, UV, DesiredEngine, DesiredService, sha256
 
 UID = 8100
@@ -194,7 +195,7 @@ def _service(desired: DesiredService, host: str, inside: Snapshot | None) -> lis
     name, unit = desired.name, desired.service.unit
     stage = Item(Step.STACK, "stack.stage", host, name, f"stage and verify {unit}", desired)
     if inside is None:
-        return [stage, cutover(desired, host)]
+        return [stage, cutover(Cutover(desired, None, "first"), host)]
     items = []
     wanted = _digests(desired)
     if tuple(inside.digest(path) for path in _staged(desired)) != wanted or not _record_in_place(
@@ -202,13 +203,21 @@ def _service(desired: DesiredService, host: str, inside: Snapshot | None) -> lis
     ):
         items.append(stage)
     if not _in_service(desired, inside, wanted):
-        items.append(cutover(desired, host))
+        items.append(cutover(Cutover(desired, None, _mode(desired, inside)), host))
     return items
 
 
-def cutover(desired: DesiredService, host: str) -> Item:
-    text = f"put {desired.service.unit} into service and see it generate"
-    return Item(Step.SERVICE, "service.cutover", host, desired.name, text, desired)
+def cutover(asked: Cutover, host: str) -> Item:
+    text = f"put {asked.desired.service.unit} into service and see it generate"
+    return Item(Step.SERVICE, "service.cutover", host, asked.desired.name, text, asked)
+
+
+def _mode(desired: DesiredService, inside: Snapshot) -> Mode:
+    """Without a trial, only what was seen generating before is told from what was not."""
+    good = (inside.text(desired.good_path) or "").strip()
+    if not good:
+        return "first"
+    return "again" if good == desired.digest else "swap"
 
 
 def _record_in_place(desired: DesiredService, inside: Snapshot) -> bool:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from provision.data import engines
@@ -65,7 +66,12 @@ class DesiredModel:
 
 @dataclass(frozen=True)
 class DesiredService:
-    """Everything that one service needs in its guest. ``digest`` names the whole of it."""
+    """Everything that one service needs in its guest. ``digest`` names the whole of it.
+
+    ``trial``: the same profile as a unit of its own on loopback, where it is tried; ``candidate``: the service with
+    its candidate in place, which has a trial too. ``staging``: the folder below /etc/kpro/staged that keeps these
+    apart.
+    """
 
     service: Service
     engine: DesiredEngine
@@ -76,6 +82,9 @@ class DesiredService:
     key: str | None = field(repr=False)
     record: bytes | None = field(repr=False)
     digest: str
+    trial: DesiredService | None = field(default=None, repr=False)
+    candidate: DesiredService | None = field(default=None, repr=False)
+    staging: str = ""
 
     @property
     def name(self) -> str:
@@ -99,12 +108,16 @@ class DesiredService:
         return f"/etc/kpro/{self.name}.key"
 
     @property
+    def staged_folder(self) -> str:
+        return f"/etc/kpro/staged/{self.staging}".rstrip("/")
+
+    @property
     def staged_unit(self) -> str:
-        return f"/etc/kpro/staged/{self.service.unit}"
+        return f"{self.staged_folder}/{self.service.unit}"
 
     @property
     def staged_environment(self) -> str:
-        return f"/etc/kpro/staged/{self.name}.env"
+        return f"{self.staged_folder}/{self.name}.env"
 
     @property
     def good_path(self) -> str:
@@ -157,11 +170,15 @@ def desired_engine(service: Service) -> DesiredEngine:
     )
 
 
-def desired_models(service: Service) -> tuple[DesiredModel, ...]:
+def desired_models(service: Service, known: Sequence[DesiredModel] = ()) -> tuple[DesiredModel, ...]:
+    """``known``: what was read already; files are large, and read once."""
+    read = {(model.directory, model.folder): model for model in known}
     found = []
     for model in filter(None, (service.model, service.drafter)):
         text = None
-        if model.folder is not None:
+        if (model.directory, model.folder) in read:
+            text = read[model.directory, model.folder].manifest
+        elif model.folder is not None:
             text = json.dumps(manifest(model.folder), indent=1, sort_keys=True) + "\n"
         found.append(DesiredModel(model.directory, model.folder, text))
     return tuple(found)
@@ -180,9 +197,35 @@ def gate_command(guest: Guest, record: bytes | None) -> tuple[str, ...]:
 
 
 def desired_service(guest: Guest, service: Service) -> DesiredService:
-    """Reads the controller's files (wheels, model folder, key, record) and renders unit and environment."""
-    engine = desired_engine(service)
-    models = desired_models(service)
+    """Reads the controller's files (wheels, model folder, key, record) and renders unit and environment: of the
+    service, of its candidate, and of both where they are tried."""
+    made = _with_trial(guest, service, "", ())
+    promoted = service.promoted()
+    if promoted is None:
+        return made
+    return replace(made, candidate=_with_trial(guest, promoted, "candidate", made.models))
+
+
+def _with_trial(
+    guest: Guest, service: Service, staging: str, known: Sequence[DesiredModel]
+) -> DesiredService:
+    """A profile and its trial. There is no trial where the port for it is another service's."""
+    made = _profile(guest, service, staging, desired_engine(service), desired_models(service, known))
+    beside = service.on_loopback()
+    if beside is None or any(other.port == beside.port for other in guest.services):
+        return made
+    trial = _profile(guest, beside, f"{staging}-trial".lstrip("-"), made.engine, made.models)
+    return replace(made, trial=trial)
+
+
+def _profile(
+    guest: Guest,
+    service: Service,
+    staging: str,
+    engine: DesiredEngine,
+    models: tuple[DesiredModel, ...],
+) -> DesiredService:
+    """One profile as it is started."""
     record = service.replay.read_bytes() if service.replay is not None else None
     gate = gate_command(guest, record)
     variables = dict(engines.environment(service))
@@ -205,7 +248,16 @@ def desired_service(guest: Guest, service: Service) -> DesiredService:
         "\0".join([text, environment, sha256(record or b""), *(m.manifest or "" for m in models)])
     )
     return DesiredService(
-        service, engine, models, gate, text.replace("@digest@", digest), environment, key, record, digest
+        service,
+        engine,
+        models,
+        gate,
+        text.replace("@digest@", digest),
+        environment,
+        key,
+        record,
+        digest,
+        staging=staging,
     )
 
 

@@ -1,0 +1,33 @@
+"""What a cut-over is asked to do: which profile is to serve, how it is tried, and what it is held against. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from provision.stack.desired import DesiredService
+
+Mode = Literal["first", "again", "beside", "swap"]
+"""``first``: nobody serves. ``again``: the very same profile is started and looked at again. ``beside``: it is tried
+on loopback while the old one serves. ``swap``: the old one is drained and stopped before it is tried."""
+
+
+@dataclass(frozen=True)
+class Cutover:
+    """One cut-over of one service.
+
+    ``desired`` is to serve at the service's address. ``trial``: the same profile as a unit of its own on loopback;
+    None: it is started in place. ``gate``: words of ``provcheck serve`` behind the URL; none: generating is enough.
+    ``beats``: the least ratio to the baseline's tokens/s that counts; None: the gate's own thresholds alone.
+    ``keep_baseline``: path in the guest that a green measurement is saved to. ``drain_seconds``: the longest wait for
+    requests in flight before what serves is stopped. ``forecast``: what is down, and for about how long.
+    """
+
+    desired: DesiredService
+    trial: DesiredService | None
+    mode: Mode
+    gate: tuple[str, ...] = ()
+    beats: float | None = None
+    keep_baseline: str | None = None
+    drain_seconds: int = 30
+    forecast: str = ""
