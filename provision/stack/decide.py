@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from checks.snapshot import CouldNotLook, Snapshot
 from provision.plan import Item, Plan, Refusal, Step
 from provision.spec import Guest, Machine
-from provision.stack import models
+from provision.stack import libraries, models
 from provision.stack.conflicts import drop_ins, taken_port
 from provision.stack.cutover import Cutover, Mode
 from provision.stack.desired import PYZ, UV, DesiredEngine, DesiredService, sha256
@@ -72,7 +72,7 @@ def requests(services: Sequence[DesiredService]) -> list[str]:
             f'pid=$(systemctl show -p MainPID --value {unit}) && [ "$pid" != 0 ] && '
             "tr '\\0' '\\n' <\"/proc/$pid/environ\" | sed -n 's/^KPRO_DIGEST=//p'",
         ]
-    return [*wanted, *models.requests(services)]
+    return [*wanted, *libraries.requests(services), *models.requests(services)]
 
 
 def stack_plan(
@@ -106,6 +106,7 @@ def stack_plan(
             items += _service(desired, name, inside)
             taken_port(guest, desired, host, inside, refusals, f"{where}.services[{index}]")
             drop_ins(desired, inside, refusals, f"{where}.services[{index}]")
+            refusals += libraries.missing(desired, inside, f"{where}.services[{index}]")
     except CouldNotLook as error:
         refusals.append(
             Refusal(

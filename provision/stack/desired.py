@@ -39,6 +39,7 @@ class DesiredEngine:
     digest: str
     path: str
     wheels: tuple[Wheel, ...]
+    native: tuple[str, ...] = ()
     lock: str | None = None
     """The wheelhouse's own ``engine.lock``: what is installed, to the last package, and nothing besides."""
 
@@ -162,6 +163,7 @@ def desired_engine(service: Service) -> DesiredEngine:
     return DesiredEngine(
         requirement=f"{row.distribution}=={engine.version}",
         module=row.module,
+        native=row.native,
         python=engine.python,
         digest=digest,
         path=f"/opt/kpro/envs/{engine.kind}-{engine.version}-{digest[:12]}",
