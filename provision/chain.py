@@ -109,6 +109,7 @@ def stack() -> None:
     _carry_out(Step.STACK, "stack.uv", "put uv")
     _carry_out(Step.STACK, "stack.engine", "build the engine environment")
     _carry_out(Step.STACK, "stack.model", "put the model")
+    _carry_out(Step.STACK, "stack.fetch", "fetch the model")
     _carry_out(Step.STACK, "stack.stage", "stage and verify the unit")
 
 

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from dataclasses import fields
+from dataclasses import asdict
 from typing import Literal
 
 from pydantic import Field, StrictInt, field_validator, model_validator
 
 from checks.serving.limits import Limits
-from provision.forms import Address, Commit, LocalPath, Name, Port, PythonVersion, Repository, refuse
+from provision.forms import (
+    AbsolutePath,
+    Address,
+    LocalPath,
+    Name,
+    Port,
+    PythonVersion,
+    Where,
+    refuse,
+)
 from provision.spec_base import Spec
+from provision.spec_model import Model
 
 LONGEST_WITH_TRIAL = 53
 """Letters of a service's name to which ``-candidate`` can be added: a name has at most 63."""
@@ -29,7 +39,7 @@ def variables(value: dict[str, str]) -> dict[str, str]:
 
 def thresholds(value: dict[str, float]) -> dict[str, float]:
     """Limits of ``provcheck serve`` (--limit NAME=N). Raises ValueError, with all that is wrong."""
-    usual = {item.name: float(item.default) for item in fields(Limits)}
+    usual: dict[str, float] = asdict(Limits())
     wrong = [
         f"there is no threshold {name!r} (there are {', '.join(usual)})"
         for name in value
@@ -55,39 +65,36 @@ class Engine(Spec):
     """An engine environment: what is installed, and from where.
 
     ``index`` asks the guest's own configured Python index; ``wheel`` takes a folder of wheels on the
-    controller and nothing else.
+    controller and nothing else; ``tree`` installs nothing: ``interpreter`` and ``folders`` (the first one is looked
+    into first) lie in the guest already, bound from the machine for instance.
     """
 
     kind: str
     version: str
-    source: Literal["index", "wheel"] = "index"
+    source: Literal["index", "wheel", "tree"] = "index"
     wheelhouse: LocalPath | None = None
+    interpreter: AbsolutePath | None = None
+    folders: tuple[AbsolutePath, ...] = ()
     python: PythonVersion = "3.11"
 
     @model_validator(mode="after")
-    def _wheelhouse_goes_with_wheel(self) -> Engine:
-        if self.source == "wheel" and self.wheelhouse is None:
-            refuse("Engine", [(("wheelhouse",), "source='wheel' needs wheelhouse=<folder of wheels>")])
-        if self.source != "wheel" and self.wheelhouse is not None:
-            refuse("Engine", [(("wheelhouse",), f"only source='wheel' takes one, not {self.source!r}")])
+    def _fields_go_with_the_source(self) -> Engine:
+        wrong: list[tuple[Where, str]] = []
+        for name, (source, text) in _OF_SOURCE.items():
+            given = bool(getattr(self, name))
+            if self.source == source and not given:
+                wrong.append(((name,), f"source={source!r} needs {name}={text}"))
+            if self.source != source and given:
+                wrong.append(((name,), f"only source={source!r} takes one, not {self.source!r}"))
+        refuse("Engine", wrong)
         return self
 
 
-class Model(Spec):
-    """Model files, pinned to a commit.
-
-    ``folder`` is a folder on the controller that is copied and verified; without it the files must already be
-    in the guest under ``/srv/models`` (a mount of the machine), with their manifest.
-    """
-
-    repo: Repository
-    revision: Commit
-    folder: LocalPath | None = None
-
-    @property
-    def directory(self) -> str:
-        """Where the files lie in the guest."""
-        return f"/srv/models/{self.repo.replace('/', '--')}@{self.revision}"
+_OF_SOURCE = {
+    "wheelhouse": ("wheel", "<folder of wheels>"),
+    "interpreter": ("tree", "<the Python in the guest that runs it>"),
+    "folders": ("tree", "[<folder in the guest that holds the engine>, ...]"),
+}
 
 
 class Baseline(Spec):

@@ -7,11 +7,12 @@ from pathlib import Path
 import click
 
 from checks.errors import BadInput
+from checks.fit import here
 from checks.fit.ask import Model, Question
 from checks.fit.cache import DTYPES, Settings
 from checks.fit.engines import vllm_defaults
 from checks.fit.files import read_folder
-from checks.fit.gpus import GIB, parse_gpus
+from checks.fit.gpus import GIB
 from checks.fit.judge import judge
 from checks.fit.shape import read_shape
 from checks.fit.weights import weights
@@ -38,7 +39,9 @@ def _context(_: click.Context, __: click.Parameter, value: str) -> int | None:
     if value == "model":
         return None
     if not value.isdecimal() or not 1 <= int(value) <= 1 << 24:
-        raise click.BadParameter(f"{value[:40]!r} is no number of tokens from 1 to {1 << 24}, and not 'model'")
+        raise click.BadParameter(
+            f"{value[:40]!r} is no number of tokens from 1 to {1 << 24}, and not 'model'"
+        )
     return int(value)
 
 
@@ -46,7 +49,9 @@ def _context(_: click.Context, __: click.Parameter, value: str) -> int | None:
 @click.argument("model_dir", type=click.Path(path_type=Path))
 @click.option("--drafter", type=click.Path(path_type=Path), metavar="DIR", help="Folder of the draft model.")
 @click.option("--engine", required=True, metavar="ENGINE==VERSION", help="vllm==VERSION or sglang==VERSION.")
-@click.option("--gpus", required=True, metavar="GPUS", help="2xA6000, 2x48G, a file of gpus --record, here, or ram.")
+@click.option(
+    "--gpus", required=True, metavar="GPUS", help="2xA6000, 2x48G, a file of gpus --record, here, or ram."
+)
 @click.option(
     "--context",
     required=True,
@@ -55,7 +60,10 @@ def _context(_: click.Context, __: click.Parameter, value: str) -> int | None:
     help="Longest request; 'model' for all that the model was made for, as engines take it unless told.",
 )
 @click.option(
-    "--cache", type=FiniteRange(0.01, 1 << 20), metavar="GIB", help="Size of the cache where it is set (ram only)."
+    "--cache",
+    type=FiniteRange(0.01, 1 << 20),
+    metavar="GIB",
+    help="Size of the cache where it is set (ram only).",
 )
 @click.option("--tp", type=click.IntRange(1, 1024), help="Tensor parallel size; all GPUs unless given.")
 @click.option(
@@ -117,7 +125,7 @@ def fit(
     if how.host is not None:
         raise BadInput("--host: folders are read here; run provcheck fit on the machine that holds them")
     name, version = parse_engine(engine)
-    hardware = parse_gpus(gpus)
+    hardware = here.gpus(gpus)
     if mtp and drafter:
         raise BadInput("--mtp and --drafter exclude each other: one of them drafts")
     if (mtp or drafter) and not speculative_tokens:
@@ -130,7 +138,9 @@ def fit(
     target = read_folder(model_dir)
     shape = read_shape(target.config)
     if context is None and (context := shape.max_positions) is None:
-        raise BadInput(f"--context model: the config in {model_dir} does not say how long; give the number of tokens")
+        raise BadInput(
+            f"--context model: the config in {model_dir} does not say how long; give the number of tokens"
+        )
     settings = Settings(
         ranks,
         kv_cache_dtype,

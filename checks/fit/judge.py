@@ -125,8 +125,10 @@ def _cache(model: Model, question: Question, found: Budget) -> Finding:
     for spec in layers:
         kinds[spec.kind] = kinds.get(spec.kind, 0) + 1
     listed = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
-    text = f"one request of {question.context} tokens needs {gib(found.need)} GiB of cache {question.gpus.place} ({listed} layers"
-    text += f", {question.settings.dtype} cache)"
+    text = (
+        f"one request of {question.context} tokens needs {gib(found.need)} GiB of cache {question.gpus.place}"
+    )
+    text += f" ({listed} layers, {question.settings.dtype} cache)"
     if found.states:
         text += f"; {gib(found.states)} GiB more hold recurrent states while drafts are verified"
     return _finding("fit.cache", Status.PASS, "target", text, value=gib(found.need), unit="GiB")
@@ -156,7 +158,9 @@ def _memory(model: Model, question: Question, found: Budget) -> Finding:
         return _finding("fit.memory", Status.WARN, "host", text, fix=fix, **common)
     short = found.need - found.pool_high
     text = f"it does not fit: {head}; {gib(short)} GiB are missing {question.gpus.place}"
-    return _finding("fit.memory", Status.FAIL, "host", text, fix=fix, cause=_cause(found, question.gpus), **common)
+    return _finding(
+        "fit.memory", Status.FAIL, "host", text, fix=fix, cause=_cause(found, question.gpus), **common
+    )
 
 
 def _cause(found: Budget, gpus: Gpus) -> str:

@@ -90,7 +90,9 @@ def _use(nvml: Mapping[str, Any], index: int) -> dict[str, object]:
     """Bytes of its memory, and who holds it in words; each None when NVML did not tell."""
     devices = nvml.get("devices")
     device = devices[index] if isinstance(devices, list) and index < len(devices) else {}
-    memory = next((device[key] for key in ("memv2", "nvmlDeviceGetMemoryInfo") if _sized(device.get(key))), None)
+    memory = next(
+        (device[key] for key in ("memv2", "nvmlDeviceGetMemoryInfo") if _sized(device.get(key))), None
+    )
     return {
         "memory": memory and {name: memory[name] for name in ("total", "free", "used")},
         "held_by": busy.holders(device) if busy.seen(device) else None,
@@ -98,7 +100,9 @@ def _use(nvml: Mapping[str, Any], index: int) -> dict[str, object]:
 
 
 def _sized(memory: object) -> bool:
-    return isinstance(memory, dict) and all(isinstance(memory.get(name), int) for name in ("total", "free", "used"))
+    return isinstance(memory, dict) and all(
+        isinstance(memory.get(name), int) for name in ("total", "free", "used")
+    )
 
 
 def _plain(value: object) -> str | None:

@@ -38,7 +38,9 @@ class Kind:
     flags that kpro sets itself and an inventory must not repeat. ``key_variable`` is the environment variable
     that carries the API key; None where the engine has no such way, and ``key_reason`` then says why a key
     cannot be kept secret. ``native`` are compiled modules that must load as well: a package can be imported whose
-    own code does not load, and its server then dies. ``libraries`` are what those link in the guest.
+    own code does not load, and its server then dies. ``libraries`` are what those link in the guest. ``script`` is
+    the module behind a program of its own, for an environment in which no such
+    program was installed.
     """
 
     kind: str
@@ -53,6 +55,7 @@ class Kind:
     parallel_flags: tuple[str, ...] = field(default=("--tensor-parallel-size", "--tp"))
     native: tuple[str, ...] = ()
     libraries: tuple[Library, ...] = ()
+    script: str = ""
 
 
 @dataclass(frozen=True)
@@ -119,6 +122,7 @@ KINDS = (
         key_variable="VLLM_API_KEY",
         environment=_VLLM,
         parallel_flags=("--tensor-parallel-size", "-tp"),
+        script="vllm.entrypoints.cli.main",
         source="vllm-project/recipes 8959cf6, models/Qwen/Qwen3.6-27B.yaml; vLLM, environment variables",
     ),
     Kind(
@@ -215,6 +219,7 @@ KINDS = (
         reserved=("--model", "--host", "--port", "--served-model-name", "--api-key"),
         key_variable="VLLM_API_KEY",
         parallel_flags=(),
+        script="kpro_standin",
         source="provision/testhost/standin, the engine of the test hosts",
     ),
 )
@@ -271,7 +276,8 @@ def profile_digest(service: Service) -> str:
     told = service.model_dump(mode="json", include={"engine", "model", "drafter", "profile", "flags"})
     for files in (told["model"], told["drafter"] or {}):
         files.pop("folder", None)
-    told["engine"].pop("wheelhouse", None)
+    for local in ("wheelhouse", "interpreter", "folders"):
+        told["engine"].pop(local, None)
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:12]
 
 

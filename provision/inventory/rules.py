@@ -131,7 +131,7 @@ def _fits_guest(guest: Guest, engine: Engine, flags: tuple[str, ...]) -> Wrong:
             ("engine", "version"),
             f"{engine.kind} {engine.version} needs glibc {need}, and suite={guest.suite!r} has {has}",
         )
-    if engine.python != PYTHON[guest.suite]:
+    if engine.source != "tree" and engine.python != PYTHON[guest.suite]:
         yield (
             ("engine", "python"),
             f"{engine.python!r}: the environment is built with the guest's own Python, and "

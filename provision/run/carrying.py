@@ -4,8 +4,8 @@ taken back when it fails on the metal."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager, suppress
 
 import gevent
 from pyinfra import context
@@ -109,6 +109,16 @@ def _back_to_the_old_driver(session: Session, host: Host, machine: Machine) -> N
     try:
         take_back(session, machine, Step.DRIVER)
         see_services(session, machine)
+    finally:
+        ticker.kill()
+
+
+@contextmanager
+def ticking(session: Session, host: str, text: str) -> Iterator[None]:
+    """Says now and then that work goes on which may be long."""
+    ticker = gevent.spawn(_tick, session, host, text)
+    try:
+        yield
     finally:
         ticker.kill()
 

@@ -7,6 +7,7 @@ import contextlib
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from gevent.lock import RLock
@@ -19,12 +20,14 @@ from provision.host import view
 from provision.host.observe import observe
 from provision.host.reboot import FOLLOWS_A_BOOT
 from provision.host.swap import STOP
+from provision.hub.controller import hide_token
 from provision.plan import PHASES, Item, Plan
 from provision.planner import Observed, Wanted, guest_requests, plan_machine, requests, restrict
 from provision.printable import printable
 from provision.run import host_journal, lock
 from provision.run.errors import EXIT_DONE, EXIT_ERROR, HostChanged, RebootPending, RunError
 from provision.run.exchange import Exchange
+from provision.run.hub import Asked
 from provision.run.journal import Journal, new_run_id
 from provision.run.wanted import wanted_for
 from provision.spec import Machine
@@ -46,6 +49,7 @@ class Session:
         reboot: bool = False,
         say: Callable[[str], None] = say_on_stderr,
     ) -> None:
+        hide_token()
         self.state = state
         self.id = new_run_id()
         self.phases = tuple(phases)
@@ -66,6 +70,7 @@ class Session:
         self._shown: dict[str, frozenset[str]] = {}
         self._rebooted: set[str] = set()
         self.exchange = Exchange()
+        self.hub = Asked()
         self.handovers: dict[str, Handover] = {}
         # A machine and its guests are worked on by several greenlets at once; one of them looks, the others wait.
         self._one_at_a_time: dict[str, RLock] = defaultdict(RLock)
@@ -99,7 +104,7 @@ class Session:
 
     def wanted(self, machine: Machine) -> Wanted:
         if machine.name not in self._wanted:
-            self._wanted[machine.name] = wanted_for(machine)
+            self._wanted[machine.name] = replace(wanted_for(machine), answers=self.hub.answers)
         return self._wanted[machine.name]
 
     def host(self, name: str) -> Host:
@@ -155,8 +160,11 @@ class Session:
     def plan(self, machine: Machine) -> Plan:
         """The part of the machine's plan that this run was asked for."""
         handover = self.handovers.get(machine.name)
-        plan = plan_machine(machine, self.wanted(machine), self.observed(machine), handover)
-        return restrict(plan, self.phases, self.hosts_in_limit(machine))
+        while True:
+            plan = plan_machine(machine, self.wanted(machine), self.observed(machine), handover)
+            plan = restrict(plan, self.phases, self.hosts_in_limit(machine))
+            if not self.hub.ask(plan):
+                return plan
 
     def show(self, machine: Machine) -> Plan:
         """The plan. The first one of a machine is remembered as what the operator was shown."""

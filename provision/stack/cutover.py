@@ -21,6 +21,8 @@ class Cutover:
     ``beats``: the least ratio to the baseline's tokens/s that counts; None: the gate's own thresholds alone.
     ``keep_baseline``: path in the guest that a green measurement is saved to. ``drain_seconds``: the longest wait for
     requests in flight before what serves is stopped. ``forecast``: what is down, and for about how long.
+    ``candidate``: it is one that the inventory tries, so its verdict is remembered, and a refusal is no failure of the
+    service. ``asked``: what it is held to, in words that are kept with the verdict: other words, another trial.
     """
 
     desired: DesiredService
@@ -31,3 +33,14 @@ class Cutover:
     keep_baseline: str | None = None
     drain_seconds: int = 30
     forecast: str = ""
+    candidate: bool = False
+    asked: str = ""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A service is measured as it runs: ``words`` of ``provcheck serve``, ``path`` of the baseline that is kept."""
+
+    desired: DesiredService
+    words: tuple[str, ...]
+    path: str

@@ -7,58 +7,30 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
 from provision.data import engines
-from provision.spec import Guest, Service
+from provision.spec import Guest, Model, Service
+from provision.stack.engine.decide import UV as UV
+from provision.stack.engine.desired import DesiredEngine, desired_engine
 from provision.stack.manifest import manifest
 from provision.templates import render
 
 PYZ = "/opt/kpro/provcheck.pyz"
-UV = "/opt/kpro/bin/uv"
 PYTHON = "/usr/bin/python3"
 MANIFEST = "kpro-manifest.json"
-LOCK = "engine.lock"
-
-
-@dataclass(frozen=True)
-class Wheel:
-    """A wheel of an offline wheelhouse."""
-
-    name: str
-    sha256: str
-    path: Path
-
-
-@dataclass(frozen=True)
-class DesiredEngine:
-    """An engine environment: one folder per engine, version and digest of what goes in."""
-
-    requirement: str
-    module: str
-    python: str
-    digest: str
-    path: str
-    wheels: tuple[Wheel, ...]
-    native: tuple[str, ...] = ()
-    lock: str | None = None
-    """The wheelhouse's own ``engine.lock``: what is installed, to the last package, and nothing besides."""
-
-    @property
-    def marker(self) -> str:
-        return f"{self.path}/kpro-env.json"
-
-    @property
-    def wheel_folder(self) -> str:
-        return f"/var/cache/kpro/wheels/{self.digest[:12]}"
 
 
 @dataclass(frozen=True)
 class DesiredModel:
-    """Model files that are copied from ``folder``, or, without one, are expected in place (a mount)."""
+    """Model files that are copied from ``folder``; without one ``spec`` says where they come from, and without that
+    they are expected in place (a mount). ``role``: what they are to the service."""
 
     directory: str
     folder: Path | None
     manifest: str | None
+    spec: Model | None = None
+    role: Literal["model", "drafter"] = "model"
 
     @property
     def manifest_path(self) -> str:
@@ -137,52 +109,21 @@ def sha256(data: bytes | str) -> str:
     return hashlib.sha256(data.encode() if isinstance(data, str) else data).hexdigest()
 
 
-def desired_engine(service: Service) -> DesiredEngine:
-    """Raises FileNotFoundError when the wheelhouse is not there (the inventory's check said so before)."""
-    engine = service.engine
-    row = engines.kind_of(engine.kind)
-    wheels: tuple[Wheel, ...] = ()
-    lock = None
-    if engine.wheelhouse is not None:
-        if (pins := engine.wheelhouse / LOCK).is_file():
-            lock = pins.read_text()
-        wheels = tuple(
-            Wheel(path.name, sha256(path.read_bytes()), path)
-            for path in sorted(engine.wheelhouse.glob("*.whl"))
-        )
-    inputs: dict[str, object] = {
-        "kind": engine.kind,
-        "version": engine.version,
-        "source": engine.source,
-        "python": engine.python,
-        "wheels": [[wheel.name, wheel.sha256] for wheel in wheels],
-    }
-    if lock is not None:
-        inputs["lock"] = lock
-    digest = sha256(json.dumps(inputs, sort_keys=True))
-    return DesiredEngine(
-        requirement=f"{row.distribution}=={engine.version}",
-        module=row.module,
-        native=row.native,
-        python=engine.python,
-        digest=digest,
-        path=f"/opt/kpro/envs/{engine.kind}-{engine.version}-{digest[:12]}",
-        wheels=wheels,
-        lock=lock,
-    )
-
-
 def desired_models(service: Service, known: Sequence[DesiredModel] = ()) -> tuple[DesiredModel, ...]:
     """``known``: what was read already; files are large, and read once."""
     read = {(model.directory, model.folder): model for model in known}
     found = []
-    for model in filter(None, (service.model, service.drafter)):
+    roles: tuple[tuple[Model | None, Literal["model", "drafter"]], ...]
+    roles = ((service.model, "model"), (service.drafter, "drafter"))
+    for model, role in roles:
+        if model is None:
+            continue
         text = None
         if (model.directory, model.folder) in read:
             text = read[model.directory, model.folder].manifest
         elif model.folder is not None:
             text = json.dumps(manifest(model.folder), indent=1, sort_keys=True) + "\n"
-        found.append(DesiredModel(model.directory, model.folder, text))
+        found.append(DesiredModel(model.directory, model.folder, text, model, role))
     return tuple(found)
 
 
@@ -212,7 +153,7 @@ def _with_trial(
     guest: Guest, service: Service, staging: str, known: Sequence[DesiredModel]
 ) -> DesiredService:
     """A profile and its trial. There is no trial where the port for it is another service's."""
-    made = _profile(guest, service, staging, desired_engine(service), desired_models(service, known))
+    made = _profile(guest, service, staging, desired_engine(service.engine), desired_models(service, known))
     beside = service.on_loopback()
     if beside is None or any(other.port == beside.port for other in guest.services):
         return made
