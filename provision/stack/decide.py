@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from checks.snapshot import CouldNotLook, Snapshot
 from provision.plan import Item, Plan, Refusal, Step
 from provision.spec import Guest, Machine
-from provision.stack import libraries, models, serving
+from provision.stack import models, serving
 from provision.stack.desired import PYZ, DesiredService
 from provision.stack.engine import decide as engine_decide
 from provision.stack.engine.desired import Shipped as Shipped
@@ -59,7 +59,7 @@ def requests(guest: Guest, services: Sequence[DesiredService]) -> list[str]:
         ]
     profiles = [one for desired in services for one in serving.family(desired)]
     wanted += engine_decide.requests([one.engine for one in profiles])
-    return [*wanted, *libraries.requests(profiles), *models.requests(profiles)]
+    return [*wanted, *models.requests(profiles)]
 
 
 def stack_plan(
@@ -98,7 +98,6 @@ def stack_plan(
                 if made and profile.engine.tree is not None:
                     changed.add(profile.digest)
                 items += made
-                refusals += libraries.missing(profile, inside, field)
                 items += models.model_items(
                     machine, guest, profile, host, inside, refusals, field, answers, notes
                 )

@@ -1,4 +1,4 @@
-"""The real vLLM in a Debian 12 container that kpro deploys: plain, a good drafter, a bad one, n-gram, one after the other.
+"""The real vLLM in a Debian 12 container that kpro deploys: plain, a good drafter, a bad one, n-gram, in this order.
 
 One container for all of it: each test starts from what the one before it left in service.
 """

