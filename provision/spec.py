@@ -17,12 +17,8 @@ from provision.spec_base import Spec
 from provision.spec_engine import Engine, Patch
 from provision.spec_guest import Guest, Mount, Proxmox, claims, taken_twice
 from provision.spec_model import Hub, Model
-<<<<<<< HEAD
-from provision.spec_service import Baseline, Candidate, Engine, Found, Service
-from provision.spec_silence import Silence
-=======
 from provision.spec_service import Baseline, Candidate, Found, Service
->>>>>>> env
+from provision.spec_silence import Silence
 
 __all__ = [
     "Baseline",
