@@ -19,7 +19,7 @@ import re
 import stat
 import time
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from io import BytesIO
 from pathlib import Path
 
@@ -95,10 +95,15 @@ def contents() -> bytes:
     running = own_file()
     if running is not None:
         return running.read_bytes()
+    return zipped(_entries())
+
+
+def zipped(entries: Mapping[str, bytes]) -> bytes:
+    """A file that ``python3`` runs, from the files in it: the same ones give the same bytes."""
     out = BytesIO(SHEBANG)
     out.seek(0, os.SEEK_END)
     with zipfile.ZipFile(out, "a", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
-        for name, data in sorted(_entries().items()):
+        for name, data in sorted(entries.items()):
             entry = zipfile.ZipInfo(name, _EPOCH)
             entry.compress_type = zipfile.ZIP_DEFLATED
             entry.create_system = 3
@@ -116,7 +121,7 @@ def own_file() -> Path | None:
 def _entries() -> dict[str, bytes]:
     entries = {"__main__.py": (Path(checks.__file__).parent / "__main__.py").read_bytes()}
     for name in ("checks", *PACKAGES):
-        for path, file in _files(name):
+        for path, file in files_of(name):
             if not _LEFT_OUT.search(path):
                 entries[path] = file.read_bytes()
     compiled = {
@@ -125,7 +130,7 @@ def _entries() -> dict[str, bytes]:
     entries.update(compiled)
     entries.update({path: file.read_bytes() for path, file in _templates()})
     for distribution in PACKAGES.values():
-        entries.update(_licences(distribution))
+        entries.update(licences(distribution))
     return entries
 
 
@@ -145,7 +150,7 @@ def _templates() -> Iterator[tuple[str, Path]]:
             yield f"checks/{guard.PACKED}/{name}", file
 
 
-def _files(name: str) -> Iterator[tuple[str, Path]]:
+def files_of(name: str) -> Iterator[tuple[str, Path]]:
     """Name in the archive and file, for a package or a single module."""
     spec = importlib.util.find_spec(name)
     if spec is None or spec.origin is None:
@@ -160,7 +165,7 @@ def _files(name: str) -> Iterator[tuple[str, Path]]:
             yield f"{name}/{file.relative_to(top).as_posix()}", file
 
 
-def _licences(distribution: str) -> dict[str, bytes]:
+def licences(distribution: str) -> dict[str, bytes]:
     """The licence texts that the terms of these packages ask to go along."""
     files = importlib.metadata.files(distribution) or []
     wanted = [file for file in files if re.match(r"(?i)(licen[cs]e|copying|authors|notice)", file.name)]
@@ -176,7 +181,7 @@ def _fingerprint() -> str:
     if running is not None:
         return hashlib.sha256(running.read_bytes()).hexdigest()[:16]
     digest = hashlib.sha256(importlib.util.MAGIC_NUMBER)
-    for path, file in (*_files("checks"), *_templates()):
+    for path, file in (*files_of("checks"), *_templates()):
         if not _LEFT_OUT.search(path):
             digest.update(f"{path}\0".encode() + hashlib.sha256(file.read_bytes()).digest())
     for distribution in PACKAGES.values():

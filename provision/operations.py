@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any
 
 from pyinfra.api.command import FunctionCommand
 from pyinfra.api.host import Host
@@ -17,14 +16,12 @@ from pyinfra.api.state import State
 
 from provision.acts import guests as guest_acts
 from provision.acts import service as service_acts
-from provision.acts import stack as stack_acts
 from provision.plan import Step
-from provision.run import back, rebooting, resting
+from provision.run import back, gating, rebooting
 from provision.run.carrying import Commands, carried, executing, guarded
 from provision.run.errors import ActFailed, Refused
 from provision.run.session import Session
-from provision.spec import Guest, Machine
-from provision.stack.desired import DesiredService, gate_command
+from provision.spec import Machine
 
 
 @operation()
@@ -138,112 +135,15 @@ def confirm() -> Commands:
 
 @operation()
 def gate(restarted: bool = False) -> Commands:
-    """Step 9: the gate of each service, run where the service will run. Green changes nothing; red stops here.
+    """Step 9: the gates of what is about to be started, run where it will run. Green changes nothing; red stops here.
 
     ``restarted``: asked again where this run restarted the container, since its new configuration is what counts.
     """
 
     def body(session: Session, host: Host, machine: Machine) -> Commands:
-        if not executing(session.state):
-            host.noop("the gate is asked when the run gets here")
-            return
-        if restarted and not _was_restarted(session, host, machine):
-            host.noop("the container was not restarted")
-            return
-        for name, command in _gates(session, host, machine):
-            verdict = _verdict(stack_acts.gate(host, command))
-            session.journal.write(
-                "gate",
-                host=host.name,
-                service=name,
-                verdict=verdict["verdict"],
-                evidence=verdict.get("evidence", "none"),
-            )
-            if verdict["verdict"] not in ("pass", "warn") or verdict["code"] != 0:
-                if not restarted and _restart_comes(session, host, machine):
-                    session.say(
-                        f"{host.name}: gate of {name}: red in the container as it runs; nothing serves in it, so it is"
-                        " restarted with its new configuration and asked again"
-                    )
-                    host.noop("the gate is asked after the restart")
-                    return
-                raise ActFailed(_red(name, verdict))
-            shown = (
-                f"REPLAYED ({verdict['verdict']})"
-                if verdict.get("evidence") == "replayed"
-                else verdict["verdict"]
-            )
-            session.say(f"{host.name}: gate of {name}: {shown}")
-        host.noop("the gate is green")
-        yield from ()
+        yield from gating.gate(session, host, machine, restarted=restarted)
 
     yield from guarded(body)
-
-
-def _services(session: Session, host: Host, machine: Machine) -> tuple[DesiredService, ...]:
-    """The services of a guest; the metal itself has none, nor has a guest whose GPU virtual machines have."""
-    if host.name == machine.host_name:
-        return ()
-    guest: Guest = host.data.guest
-    if resting.rests(session, machine, guest):
-        return ()
-    return tuple(session.wanted(machine).services[guest.name])
-
-
-def _gates(session: Session, host: Host, machine: Machine) -> list[tuple[str, tuple[str, ...]]]:
-    """What the gate is asked for, by name: each service of a guest, or its GPUs where it has no service yet."""
-    services = _services(session, host, machine)
-    if services or host.name == machine.host_name:
-        return [(desired.name, desired.gate) for desired in services]
-    guest: Guest = host.data.guest
-    gated = guest.gpus and guest.managed and not resting.rests(session, machine, guest)
-    return [(guest.name, gate_command(guest, None))] if gated else []
-
-
-def _was_restarted(session: Session, host: Host, machine: Machine) -> bool:
-    return host.name != machine.host_name and any(
-        item.kind == _RESTART and item.subject == host.data.guest.name and item.host == machine.host_name
-        for item in session.changed
-    )
-
-
-def _restart_comes(session: Session, host: Host, machine: Machine) -> bool:
-    """Does a restart that was shown wait for this guest, and would it take nothing away? A service that runs is left
-    alone: its container may have lost its GPUs, but the service itself still has them open."""
-    if host.name == machine.host_name or "activate" not in session.phases:
-        return False
-    waits = any(
-        item.subject == host.data.guest.name for item in session.plan(machine).of(_RESTART, machine.host_name)
-    )
-    units = [desired.service.unit for desired in _services(session, host, machine)]
-    return waits and not stack_acts.running(host, units)
-
-
-_RESTART = "container.restart"
-
-
-def _verdict(done: Any) -> dict[str, Any]:
-    """The gate's report. What is no report is could-not-check, never green."""
-    try:
-        report = json.loads(done.stdout)
-        if report.get("schema") != "provcheck/1":
-            raise ValueError("no provcheck report")
-    except (ValueError, AttributeError):
-        why = " / ".join(done.error_text.splitlines()[-3:]) or f"exit {done.rc} without a report"
-        report = {
-            "verdict": "unknown",
-            "findings": [{"status": "unknown", "id": "gate", "subject": "host", "message": why}],
-        }
-    return {**report, "code": done.rc}
-
-
-def _red(name: str, verdict: dict[str, Any]) -> str:
-    lines = [f"the gate of {name} is red ({verdict['verdict']}); what runs is left as it is"]
-    for finding in verdict["findings"]:
-        if finding.get("status") in ("fail", "unknown"):
-            lines.append(f"  {finding['status']}  {finding['id']} {finding['subject']}: {finding['message']}")
-            lines += [f"        {key}: {finding[key]}" for key in ("cause", "fix") if finding.get(key)]
-    return "\n".join(lines)
 
 
 @operation()
@@ -254,7 +154,7 @@ def prove() -> Commands:
         if not executing(session.state):
             host.noop("the service is asked when the run gets here")
             return
-        for desired in _services(session, host, machine):
+        for desired in gating.services(session, host, machine):
             done = service_acts.prove(host, desired)
             if not done.ok:
                 raise ActFailed(

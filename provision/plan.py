@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
@@ -52,7 +52,9 @@ def parse_phases(text: str | None) -> tuple[str, ...]:
 @dataclass(frozen=True)
 class Item:
     """One change. ``kind`` names the act that carries it out; ``host`` is the pyinfra host it is done on;
-    ``subject`` what it is done to. ``payload`` is for the act alone and is no part of the item's identity."""
+    ``subject`` what it is done to. ``payload`` is for the act alone and is no part of the item's identity. ``costs``:
+    what is given up meanwhile; it has to have been shown too, though the item may turn out to need less. ``details``:
+    for a program that reads the plan."""
 
     step: Step
     kind: str
@@ -60,10 +62,16 @@ class Item:
     subject: str
     text: str
     payload: Any = field(default=None, compare=False, repr=False)
+    costs: tuple[str, ...] = ()
+    details: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
 
     @property
     def id(self) -> str:
         return f"{self.kind} {self.subject} on {self.host}"
+
+    @property
+    def shown_as(self) -> frozenset[str]:
+        return frozenset((self.id, *(f"{self.id}: {cost}" for cost in self.costs)))
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -73,6 +81,8 @@ class Item:
             "host": self.host,
             "subject": self.subject,
             "text": self.text,
+            **({"costs": list(self.costs)} if self.costs else {}),
+            **({"details": dict(self.details)} if self.details else {}),
         }
 
 
@@ -121,12 +131,12 @@ class Plan:
         return tuple(item for item in self.items if item.kind == kind and item.host == host)
 
     def beyond(self, shown: frozenset[str]) -> tuple[Item, ...]:
-        """The items that are not part of what was shown."""
-        return tuple(item for item in self.items if item.id not in shown)
+        """The items that are not part of what was shown, or cost more than that."""
+        return tuple(item for item in self.items if not item.shown_as <= shown)
 
     @property
     def ids(self) -> frozenset[str]:
-        return frozenset(item.id for item in self.items)
+        return frozenset(one for item in self.items for one in item.shown_as)
 
     def as_dict(self) -> dict[str, Any]:
         return {

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from checks.bdf import Bdf
-from checks.snapshot import Snapshot
+from checks.snapshot import CouldNotLook, Snapshot
 from provision.adopt import plan as adopted
 from provision.assign.decide import decide as decide_assigned
 from provision.assign.decide import requests as assign_requests
@@ -21,11 +21,12 @@ from provision.host.decide import host_plan, pending
 from provision.host.driver_checks import judge as driver_checks
 from provision.plan import Item, Plan, Refusal, Step, join
 from provision.spec import Guest, Machine
+from provision.stack import around, models, serving
 from provision.stack import decide as stack
-from provision.stack import models
-from provision.stack.cutover import Cutover
-from provision.stack.decide import Shipped, cutover, stack_plan
-from provision.stack.desired import DesiredService
+from provision.stack.decide import Shipped, stack_plan
+from provision.stack.desired import DesiredService, settled
+from provision.stack.fetching import Answers
+from provision.stack.scene import scene
 
 
 @dataclass(frozen=True)
@@ -40,12 +41,13 @@ class Observed:
 @dataclass(frozen=True)
 class Wanted:
     """What the controller brings: the services of each guest, the gate, uv (None where no guest has a service), and the
-    drivers that it has: prebuilt ones, and installers."""
+    drivers that it has: prebuilt ones, and installers; and what the hub said about models that are to be fetched."""
 
     services: Mapping[str, Sequence[DesiredService]]
     pyz: Shipped
     uv: Shipped | None
     prebuilt: Sequence[Prebuilt | Installer] = ()
+    answers: Answers = field(default_factory=dict)
 
 
 def requests(machine: Machine, handover: Handover | None = None) -> list[str]:
@@ -65,6 +67,7 @@ def requests(machine: Machine, handover: Handover | None = None) -> list[str]:
         *userspace.host_requests(machine),
         *proxmox.requests(machine),
         *models.host_requests(machine),
+        *around.host_requests(machine),
     ]
     return list(dict.fromkeys(wanted))
 
@@ -76,7 +79,8 @@ def guest_requests(machine: Machine, guest: Guest, services: Sequence[DesiredSer
     return list(
         dict.fromkeys(
             [
-                *stack.requests(services),
+                *stack.requests(guest, services),
+                *around.requests(guest, services),
                 *userspace.guest_requests(machine, guest),
                 *userspace_own.requests(machine, guest),
             ]
@@ -104,17 +108,45 @@ def plan_machine(
         parts.append(container_plan(machine, guest, host, moves_nodes(machine, guest, host, metal)))
         parts.append(userspace.guest_userspace_plan(machine, guest, host, inside))
         parts.append(userspace_own.plan(machine, guest, host, inside, wanted.prebuilt))
-        services = wanted.services[guest.name]
-        parts.append(stack_plan(machine, guest, services, host, inside, wanted.pyz, wanted.uv))
+        services = settle(machine, guest, wanted.services[guest.name], host, inside)
+        parts.append(
+            stack_plan(machine, guest, services, host, inside, wanted.pyz, wanted.uv, wanted.answers)
+        )
         if any(item.kind == swap.STOP and item.subject == guest.name for item in metal):
-            parts.append(_again(machine, guest, services, parts[-1]))
+            parts.append(_again(machine, guest, services, host, inside, parts[-1]))
     return join(machine.name, parts)
 
 
-def _again(machine: Machine, guest: Guest, services: Sequence[DesiredService], stack: Plan) -> Plan:
+def settle(
+    machine: Machine,
+    guest: Guest,
+    services: Sequence[DesiredService],
+    host: Snapshot,
+    inside: Snapshot | None,
+) -> tuple[DesiredService, ...]:
+    """The services with what only the machine says: configs of models that lie there, what was measured."""
+    return tuple(
+        settled(guest, desired, lambda one: around.seen(machine, guest, one, host, inside))
+        for desired in services
+    )
+
+
+def _again(
+    machine: Machine,
+    guest: Guest,
+    services: Sequence[DesiredService],
+    host: Snapshot,
+    inside: Snapshot | None,
+    stack: Plan,
+) -> Plan:
     """A service whose container is stopped for another driver has to be seen generating again."""
-    name = machine.guest_host_name(guest)
-    items = [cutover(Cutover(desired, None, "again"), name) for desired in services]
+    items = []
+    for desired in services:
+        try:
+            items += serving.again(scene(machine, guest, desired, host, inside, ""))
+        except CouldNotLook:
+            # The plan of the stack says so, and is refused for it.
+            continue
     return Plan(machine.name, tuple(item for item in items if item.id not in stack.ids))
 
 

@@ -14,8 +14,11 @@ from pydantic import Field, StrictBool, StrictInt, StringConstraints, model_vali
 
 from provision.forms import AbsolutePath, BdfText, Name, Port, SshHost, Where, later, refuse
 from provision.spec_base import Spec
+from provision.spec_engine import Engine, Patch
 from provision.spec_guest import Guest, Mount, Proxmox, claims, taken_twice
-from provision.spec_service import Baseline, Candidate, Engine, Found, Model, Service
+from provision.spec_model import Hub, Model
+from provision.spec_service import Baseline, Candidate, Found, Service
+from provision.spec_silence import Silence
 
 __all__ = [
     "Baseline",
@@ -27,11 +30,14 @@ __all__ = [
     "Gpu",
     "Guest",
     "HostGroup",
+    "Hub",
     "Machine",
     "Model",
     "Mount",
+    "Patch",
     "Proxmox",
     "Service",
+    "Silence",
     "Spec",
     "Ssh",
 ]
@@ -75,7 +81,7 @@ class Machine(Spec):
     ``ssh = None``: the machine that kpro itself runs on. ``gpu_count`` is how many NVIDIA GPUs the machine
     has in all, those that stay with virtual machines too; given, it must agree. ``models`` is the folder on the
     machine that model files are put in; LXC guests see it, read-only, at /srv/models where no mount of theirs holds
-    their models.
+    their models. ``hub`` is where it fetches those that have ``source="hub"``.
     """
 
     name: Name
@@ -86,6 +92,7 @@ class Machine(Spec):
     gpu_count: StrictInt | None = Field(default=None, ge=0)
     driver: Driver | None = None
     models: AbsolutePath = "/srv/models"
+    hub: Hub = Field(default_factory=Hub)
     guests: tuple[Guest, ...] = ()
 
     @model_validator(mode="after")

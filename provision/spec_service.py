@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from dataclasses import fields
+from dataclasses import asdict
 from typing import Literal
 
 from pydantic import Field, StrictInt, field_validator, model_validator
 
 from checks.serving.limits import Limits
-from provision.forms import Address, Commit, LocalPath, Name, Port, PythonVersion, Repository, refuse
+from provision.forms import Address, LocalPath, Name, Port, refuse
 from provision.spec_base import Spec
+from provision.spec_engine import Engine
+from provision.spec_model import Model
+from provision.spec_silence import Silence
 
 LONGEST_WITH_TRIAL = 53
 """Letters of a service's name to which ``-candidate`` can be added: a name has at most 63."""
@@ -29,7 +32,7 @@ def variables(value: dict[str, str]) -> dict[str, str]:
 
 def thresholds(value: dict[str, float]) -> dict[str, float]:
     """Limits of ``provcheck serve`` (--limit NAME=N). Raises ValueError, with all that is wrong."""
-    usual = {item.name: float(item.default) for item in fields(Limits)}
+    usual: dict[str, float] = asdict(Limits())
     wrong = [
         f"there is no threshold {name!r} (there are {', '.join(usual)})"
         for name in value
@@ -49,45 +52,6 @@ def thresholds(value: dict[str, float]) -> dict[str, float]:
     if wrong:
         raise ValueError("; ".join(wrong))
     return value
-
-
-class Engine(Spec):
-    """An engine environment: what is installed, and from where.
-
-    ``index`` asks the guest's own configured Python index; ``wheel`` takes a folder of wheels on the
-    controller and nothing else.
-    """
-
-    kind: str
-    version: str
-    source: Literal["index", "wheel"] = "index"
-    wheelhouse: LocalPath | None = None
-    python: PythonVersion = "3.11"
-
-    @model_validator(mode="after")
-    def _wheelhouse_goes_with_wheel(self) -> Engine:
-        if self.source == "wheel" and self.wheelhouse is None:
-            refuse("Engine", [(("wheelhouse",), "source='wheel' needs wheelhouse=<folder of wheels>")])
-        if self.source != "wheel" and self.wheelhouse is not None:
-            refuse("Engine", [(("wheelhouse",), f"only source='wheel' takes one, not {self.source!r}")])
-        return self
-
-
-class Model(Spec):
-    """Model files, pinned to a commit.
-
-    ``folder`` is a folder on the controller that is copied and verified; without it the files must already be
-    in the guest under ``/srv/models`` (a mount of the machine), with their manifest.
-    """
-
-    repo: Repository
-    revision: Commit
-    folder: LocalPath | None = None
-
-    @property
-    def directory(self) -> str:
-        """Where the files lie in the guest."""
-        return f"/srv/models/{self.repo.replace('/', '--')}@{self.revision}"
 
 
 class Baseline(Spec):
@@ -145,7 +109,8 @@ class Service(Spec):
     """One LLM service of a guest; its unit is ``kpro-<name>.service``, or the one that was ``found``.
 
     ``drain_seconds``: how long requests that are under way may take before the service is stopped for another
-    profile. ``thresholds``: limits of ``provcheck serve`` by name, where its usual ones do not fit.
+    profile. ``thresholds``: limits of ``provcheck serve`` by name, where its usual ones do not fit. ``silences``:
+    findings of its gates that are known to be bad.
     """
 
     name: Name
@@ -161,6 +126,7 @@ class Service(Spec):
     ready_seconds: StrictInt = Field(default=900, ge=1)
     drain_seconds: StrictInt = Field(default=30, ge=0, le=3600)
     thresholds: dict[str, float] = Field(default_factory=dict)
+    silences: tuple[Silence, ...] = ()
     replay: LocalPath | None = None
     baseline: Baseline | None = None
     candidate: Candidate | None = None

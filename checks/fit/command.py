@@ -7,11 +7,12 @@ from pathlib import Path
 import click
 
 from checks.errors import BadInput
+from checks.fit import here
 from checks.fit.ask import Model, Question
 from checks.fit.cache import DTYPES, Settings
 from checks.fit.engines import vllm_defaults
 from checks.fit.files import read_folder
-from checks.fit.gpus import GIB, parse_gpus
+from checks.fit.gpus import GIB
 from checks.fit.judge import judge
 from checks.fit.shape import read_shape
 from checks.fit.weights import weights
@@ -124,7 +125,7 @@ def fit(
     if how.host is not None:
         raise BadInput("--host: folders are read here; run provcheck fit on the machine that holds them")
     name, version = parse_engine(engine)
-    hardware = parse_gpus(gpus)
+    hardware = here.gpus(gpus)
     if mtp and drafter:
         raise BadInput("--mtp and --drafter exclude each other: one of them drafts")
     if (mtp or drafter) and not speculative_tokens:

@@ -14,8 +14,6 @@ from checks.errors import BadInput
 
 GIB = 1 << 30
 MOST = 1024
-SEES_S = 30.0
-"""Seconds that NVML may take."""
 
 
 @dataclass(frozen=True)
@@ -38,12 +36,7 @@ class Gpus:
 
 
 def parse_gpus(text: str) -> Gpus:
-    """``2xA6000``, ``A100-80GB``, ``2x48G``, a file of ``provcheck gpus --record``, ``here`` for this machine's GPUs,
-    ``ram`` for its memory. Raises BadInput."""
-    if text == "ram":
-        return memory()
-    if text == "here":
-        return of_record(_looked(), "this machine")
+    """``2xA6000``, ``A100-80GB``, ``2x48G``, or a file of ``provcheck gpus --record``. Raises BadInput."""
     path = Path(text)
     if len(text) < 4096 and path.is_file():
         return recorded(path)
@@ -81,31 +74,6 @@ def of_record(seen: record.Record, name: str) -> Gpus:
         )
     sizes = tuple(_usable(name, i, device) for i, device in enumerate(devices))
     return Gpus(sizes, f"seen on {name}" if name == "this machine" else f"recorded in {Path(name).name}")
-
-
-def _looked() -> record.Record:
-    from checks.gpus import collect
-
-    return collect.collect(SEES_S)
-
-
-def memory(root: str = "") -> Gpus:
-    """The memory that a process here may ever have: the machine's, or its cgroup's limit. Raises BadInput."""
-    try:
-        text = Path(f"{root}/proc/meminfo").read_text("ascii", "replace")
-    except OSError as error:
-        raise BadInput(f"--gpus ram: /proc/meminfo cannot be read ({error.strerror})") from None
-    found = re.search(r"^MemTotal:\s*(\d+) kB$", text, re.MULTILINE)
-    if found is None:
-        raise BadInput("--gpus ram: /proc/meminfo has no MemTotal")
-    whole, source = int(found[1]) << 10, "MemTotal of this machine"
-    try:
-        limit = Path(f"{root}/sys/fs/cgroup/memory.max").read_text("ascii", "replace").strip()
-    except OSError:
-        limit = "max"  # the root of a machine's tree has no limit, and no such file
-    if limit.isdecimal() and int(limit) < whole:
-        whole, source = int(limit), "memory.max of this container"
-    return Gpus((whole,), source, ram=True)
 
 
 def _usable(path: str, index: int, device: Any) -> int:

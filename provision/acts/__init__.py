@@ -9,12 +9,15 @@ from pyinfra.api.host import Host
 
 from provision.acts import (
     assign,
+    baseline,
     confirm,
     container,
     cutover,
     driver,
     driver_hold,
     driver_repository,
+    engine,
+    fetch,
     guests,
     kernel,
     load,
@@ -63,10 +66,14 @@ ACTS: dict[str, Act] = {
     "stack.base": stack.base,
     "stack.provcheck": stack.put_provcheck,
     "stack.uv": stack.put_uv,
-    "stack.engine": stack.build_engine,
+    "stack.engine": engine.build_engine,
     "stack.model": stack.put_model,
+    "stack.fetch": fetch.fetch,
     "stack.stage": stack.stage,
+    "stack.stated": baseline.stated,
     "service.cutover": cutover.cutover,
+    "service.measure": baseline.measure,
+    "service.candidate": cutover.cutover,
 }
 
 

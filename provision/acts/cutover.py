@@ -73,6 +73,8 @@ def script(asked: Cutover) -> str:
     return render(
         "cutover.sh.j2",
         unit=desired.service.unit,
+        staged_unit=shlex.quote(desired.staged_unit),
+        staged_environment=shlex.quote(desired.staged_environment),
         name=desired.name,
         mode=asked.mode,
         digest=desired.digest,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from io import BytesIO
 
@@ -45,6 +46,16 @@ def put(host: Host, path: str, data: bytes, *, mode: str, owner: str = "0:0") ->
         transport.put(host, BytesIO(data), path, mode=mode, owner=owner)
     except OSError as error:
         raise ActFailed(str(error)) from error
+
+
+def digests(host: Host, folder: str) -> dict[str, str]:
+    """sha256 of every file under a folder of the host, by relative path; the folder is made if it is missing."""
+    quoted = shlex.quote(folder)
+    script = f"umask 022; mkdir -p -- {quoted} && cd {quoted} && "
+    script += "find . -type f ! -name '.kpro-put.*' -exec sha256sum -z {} +"
+    text = run(host, script, f"reading {folder}")
+    pairs = (entry.split("  ./", 1) for entry in text.split("\0") if entry)
+    return {path: digest for digest, path in pairs}
 
 
 def put_file(

@@ -12,8 +12,7 @@ from provision.acts import shell
 from provision.acts.voice import Voice
 from provision.host import transport
 from provision.run.errors import ActFailed
-from provision.run.journal import now
-from provision.stack.decide import UID, EngineBuild, Shipped
+from provision.stack.decide import UID, Shipped
 from provision.stack.desired import MANIFEST, PYZ, UV, DesiredService
 from provision.stack.models import ModelPut
 
@@ -23,30 +22,6 @@ getent group kpro >/dev/null || groupadd --gid {UID} kpro || exit 1
 getent passwd kpro >/dev/null || useradd --uid {UID} --gid kpro --no-create-home --home-dir /var/cache/kpro \
   --shell /usr/sbin/nologin kpro || exit 1
 [ "$(id -u kpro)" = {UID} ] || {{ echo "user kpro has another uid than {UID}" >&2; exit 1; }}
-"""
-
-_ENGINE = """
-set -u
-env={env} marker={marker} digest={digest}
-fail() {{ printf '%s\\n' "$1" >&2; exit 1; }}
-# A marker counts by what it says: an interrupted build may have left an empty one.
-! grep -q "\"digest\": \"$digest\"" "$marker" 2>/dev/null || exit 0
-for line in /proc/[0-9]*/cmdline; do
-  if tr '\\0' '\\n' <"$line" 2>/dev/null | head -n 2 | grep -q "^$env/"; then
-    fail "$env is in use by ${{line%/cmdline}} though its marker is missing; stop that process, then run again"
-  fi
-done
-# Without its marker the environment is what an interrupted build left.
-rm -rf --one-file-system -- "$env" || exit 1
-export UV_CACHE_DIR=/var/cache/kpro/uv UV_LINK_MODE=copy UV_PYTHON_DOWNLOADS=never UV_NO_PROGRESS=1
-[ ! -e /etc/ssl/certs/ca-certificates.crt ] || export SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt
-{uv} venv --quiet --python {python} "$env" || fail "no environment with Python {python} could be made in the guest"
-{uv} pip install --quiet --python "$env/bin/python" {source} {requirement} ||
-  fail "{requirement} could not be installed"
-"$env/bin/python" -c 'import {module}' || fail "{module} cannot be imported"
-{uv} pip freeze --python "$env/bin/python" >"$env/kpro-packages.txt" || exit 1
-printf '%s\\n' {content} >"$marker.partial" && sync -f "$marker.partial" && mv -f "$marker.partial" "$marker" &&
-  sync "$env"
 """
 
 _VERIFY = """
@@ -62,7 +37,7 @@ def base(host: Host, folders: Sequence[str], say: Voice) -> None:
     for folder in folders:
         if folder.startswith("/var/cache/"):
             lines.append(f"install -d -m 755 -o kpro -g kpro {shlex.quote(folder)} || exit 1")
-        elif folder.endswith(("/staged", "/good")):
+        elif folder.endswith(("/staged", "/good", "/trials", "/baselines")):
             lines.append(f"install -d -m 700 {shlex.quote(folder)} || exit 1")
         else:
             lines.append(f"install -d -m 755 {shlex.quote(folder)} || exit 1")
@@ -77,48 +52,6 @@ def put_provcheck(host: Host, pyz: Shipped, say: Voice) -> None:
 
 def put_uv(host: Host, uv: Shipped, say: Voice) -> None:
     shell.put_file(host, uv.path, UV, mode="755", say=say)
-
-
-def build_engine(host: Host, build: EngineBuild, say: Voice) -> None:
-    """Builds the environment, sees its module imported, and only then writes the marker that makes it count."""
-    engine = build.engine
-    source = ""
-    if engine.wheels:
-        _put_wheels(host, build, say)
-        # uv's cache goes by name and version: a wheel that was built anew under the same ones would not be noticed.
-        source = f"--no-cache --offline --no-index --find-links {shlex.quote(engine.wheel_folder)}"
-    marker = {"digest": engine.digest, "requirement": engine.requirement, "built": now()}
-    script = _ENGINE.format(
-        content=shlex.quote(json.dumps(marker)),
-        env=shlex.quote(engine.path),
-        marker=shlex.quote(engine.marker),
-        digest=engine.digest,
-        uv=UV,
-        python=shlex.quote(engine.python),
-        source=source,
-        requirement=shlex.quote(engine.requirement),
-        module=engine.module,
-    )
-    say(f"building {engine.path}")
-    shell.run(host, script, f"building {engine.path}")
-
-
-def _put_wheels(host: Host, build: EngineBuild, say: Voice) -> None:
-    folder = build.engine.wheel_folder
-    there = _digests(host, folder)
-    for wheel in build.engine.wheels:
-        if there.get(wheel.name) != wheel.sha256:
-            shell.put_file(host, str(wheel.path), f"{folder}/{wheel.name}", mode="644", say=say)
-
-
-def _digests(host: Host, folder: str) -> dict[str, str]:
-    """sha256 of every file under a folder of the host, by relative path; the folder is made if it is missing."""
-    quoted = shlex.quote(folder)
-    script = f"umask 022; mkdir -p -- {quoted} && cd {quoted} && "
-    script += "find . -type f ! -name '.kpro-put.*' -exec sha256sum -z {} +"
-    text = shell.run(host, script, f"reading {folder}")
-    pairs = (entry.split("  ./", 1) for entry in text.split("\0") if entry)
-    return {path: digest for digest, path in pairs}
 
 
 def put_model(host: Host, put: ModelPut, say: Voice) -> None:
@@ -136,7 +69,7 @@ def put_model(host: Host, put: ModelPut, say: Voice) -> None:
         # File by file, each in one step: a server that has them open keeps what it has.
         staging = directory
     wanted = {path: entry["sha256"] for path, entry in json.loads(model.manifest).items()}
-    there = _digests(host, staging)
+    there = shell.digests(host, staging)
     missing = [path for path, digest in wanted.items() if there.get(path) != digest]
     folders = sorted({f"{staging}/{path}".rsplit("/", 1)[0] for path in missing})
     if folders:
@@ -144,7 +77,7 @@ def put_model(host: Host, put: ModelPut, say: Voice) -> None:
     for number, path in enumerate(missing, 1):
         say(f"{directory}: {path} ({number} of {len(missing)})")
         shell.put_file(host, str(model.folder / path), f"{staging}/{path}", mode="644", say=say)
-    there = _digests(host, staging)
+    there = shell.digests(host, staging)
     wrong = [path for path, digest in wanted.items() if there.get(path) != digest]
     if wrong:
         raise ActFailed(f"{directory}: {', '.join(wrong)} did not arrive whole (was it changed meanwhile?)")
@@ -173,11 +106,15 @@ def _is_ours(host: Host, put: ModelPut) -> bool:
 
 def stage(host: Host, desired: DesiredService, say: Voice) -> None:
     """Writes unit, environment, key and record beside what runs; only a unit that verifies counts as staged."""
+    if desired.launch.open:
+        raise ActFailed(f"{desired.service.unit} cannot be written: {'; '.join(desired.launch.open)}")
     checked = f"{desired.staged_folder}/.check/{desired.service.unit}"
     folders = shlex.join(["/etc/kpro/staged", desired.staged_folder, f"{desired.staged_folder}/.check"])
     shell.run(host, f"install -d -m 700 {folders} /etc/kpro/records", "making the folders of what is staged")
     if desired.record is not None:
         shell.put(host, desired.record_path, desired.record, mode="644")
+    if desired.silences is not None:
+        shell.put(host, desired.silences_path, desired.silences, mode="644")
     if desired.key is not None:
         shell.put(host, desired.key_path, desired.key.encode(), mode="600")
     else:

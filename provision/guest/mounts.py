@@ -25,13 +25,15 @@ def mounts(machine: Machine, guest: Guest) -> tuple[Mount, ...]:
 
 
 def models(guest: Guest) -> list[str]:
-    """The folders, inside, of the models of its services."""
-    return [
+    """The folders, inside, of the models of its services and of what is tried instead."""
+    found = [
         model.directory
         for service in guest.services
-        for model in (service.model, service.drafter)
+        for tried in (service, service.candidate)
+        for model in (service.model, tried.drafter if tried else None)
         if model is not None
     ]
+    return list(dict.fromkeys(found))
 
 
 def on_machine(machine: Machine, guest: Guest, path: str) -> str | None:

@@ -13,6 +13,7 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from provision.hub.controller import hide_token
 from provision.inventory import groups, resolving, rules
 from provision.inventory.file import read
 from provision.inventory.reading import Reading
@@ -124,6 +125,7 @@ def load(
     out: ``files`` (what is to be copied exists, secrets are kept) and ``names`` (the machines that ``limit``
     selects can be resolved). Raises InventoryRefused with all reasons at once.
     """
+    hide_token()
     path = find(path_or_word)
     reading = read(path)
     machines = groups.machines(reading)

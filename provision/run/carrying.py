@@ -4,8 +4,8 @@ taken back when it fails on the metal."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager, suppress
 
 import gevent
 from pyinfra import context
@@ -65,7 +65,14 @@ def guarded(body: Callable[[Session, Host, Machine], Commands]) -> Commands:
         yield _fails(session, host, machine, error)
 
 
-def carried(session: Session, machine: Machine, item: Item) -> Callable[[State, Host], bool]:
+def carried(
+    session: Session,
+    machine: Machine,
+    item: Item,
+    forgiven: Callable[[RunError], RunError | None] = lambda problem: None,
+) -> Callable[[State, Host], bool]:
+    """``forgiven``: the problem that is told instead when the host did not fail by it."""
+
     def act(state: State, host: Host) -> bool:
         # A reboot tells how it gets on by itself.
         ticker = gevent.spawn(_tick, session, item.host, item.text) if item.kind != "reboot" else None
@@ -76,6 +83,12 @@ def carried(session: Session, machine: Machine, item: Item) -> Callable[[State, 
                 session.rebooted(machine)
         except (RunError, OSError) as error:
             problem = error if isinstance(error, RunError) else ActFailed(str(error))
+            told = forgiven(problem)
+            if told is not None:
+                session.problems.append(told)
+                session.say(f"{host.name}: {told}")
+                session.end(machine, item, str(told))
+                return True
             session.problems.append(problem)
             session.say(f"{host.name}: {problem}")
             if item.kind == "reboot" and not host.connected:
@@ -109,6 +122,16 @@ def _back_to_the_old_driver(session: Session, host: Host, machine: Machine) -> N
     try:
         take_back(session, machine, Step.DRIVER)
         see_services(session, machine)
+    finally:
+        ticker.kill()
+
+
+@contextmanager
+def ticking(session: Session, host: str, text: str) -> Iterator[None]:
+    """Says now and then that work goes on which may be long."""
+    ticker = gevent.spawn(_tick, session, host, text)
+    try:
+        yield
     finally:
         ticker.kill()
 

@@ -7,11 +7,12 @@ import contextlib
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from gevent.lock import RLock
 from pyinfra.api.host import Host
-from pyinfra.api.state import BaseStateCallback, State
+from pyinfra.api.state import State
 
 from checks.snapshot import CouldNotLook
 from provision.assign.handover import Handover
@@ -19,13 +20,17 @@ from provision.host import view
 from provision.host.observe import observe
 from provision.host.reboot import FOLLOWS_A_BOOT
 from provision.host.swap import STOP
+from provision.hub.controller import hide_token
 from provision.plan import PHASES, Item, Plan
 from provision.planner import Observed, Wanted, guest_requests, plan_machine, requests, restrict
 from provision.printable import printable
 from provision.run import host_journal, lock
 from provision.run.errors import EXIT_DONE, EXIT_ERROR, HostChanged, RebootPending, RunError
 from provision.run.exchange import Exchange
+from provision.run.hub import Asked
 from provision.run.journal import Journal, new_run_id
+from provision.run.told import Operations
+from provision.run.tried import Tried
 from provision.run.wanted import wanted_for
 from provision.spec import Machine
 
@@ -46,6 +51,7 @@ class Session:
         reboot: bool = False,
         say: Callable[[str], None] = say_on_stderr,
     ) -> None:
+        hide_token()
         self.state = state
         self.id = new_run_id()
         self.phases = tuple(phases)
@@ -57,6 +63,7 @@ class Session:
         self.pending: dict[str, RebootPending] = {}
         self.ended: int | None = None
         self.changed: list[Item] = []
+        self.tried = Tried()
         self._journal: Journal | None = None
         self._locks: dict[str, lock.MachineLock] = {}
         self._lost: dict[str, RunError] = {}
@@ -66,10 +73,11 @@ class Session:
         self._shown: dict[str, frozenset[str]] = {}
         self._rebooted: set[str] = set()
         self.exchange = Exchange()
+        self.hub = Asked()
         self.handovers: dict[str, Handover] = {}
         # A machine and its guests are worked on by several greenlets at once; one of them looks, the others wait.
         self._one_at_a_time: dict[str, RLock] = defaultdict(RLock)
-        state.add_callback_handler(_Operations(self))  # type: ignore[no-untyped-call]
+        state.add_callback_handler(Operations(self))  # type: ignore[no-untyped-call]
 
     @classmethod
     def of(cls, state: State) -> Session:
@@ -99,7 +107,7 @@ class Session:
 
     def wanted(self, machine: Machine) -> Wanted:
         if machine.name not in self._wanted:
-            self._wanted[machine.name] = wanted_for(machine)
+            self._wanted[machine.name] = replace(wanted_for(machine), answers=self.hub.answers)
         return self._wanted[machine.name]
 
     def host(self, name: str) -> Host:
@@ -155,8 +163,11 @@ class Session:
     def plan(self, machine: Machine) -> Plan:
         """The part of the machine's plan that this run was asked for."""
         handover = self.handovers.get(machine.name)
-        plan = plan_machine(machine, self.wanted(machine), self.observed(machine), handover)
-        return restrict(plan, self.phases, self.hosts_in_limit(machine))
+        while True:
+            plan = plan_machine(machine, self.wanted(machine), self.observed(machine), handover)
+            plan = restrict(plan, self.phases, self.hosts_in_limit(machine))
+            if not self.hub.ask(plan):
+                return plan
 
     def show(self, machine: Machine) -> Plan:
         """The plan. The first one of a machine is remembered as what the operator was shown."""
@@ -279,14 +290,3 @@ class Session:
             wrong = [problem for problem in self.problems if not isinstance(problem, RebootPending)]
             return (wrong or self.problems)[0].exit_code
         return EXIT_ERROR if self.state.failed_hosts else EXIT_DONE
-
-
-class _Operations(BaseStateCallback):
-    """Writes the beginning of every operation into the journal."""
-
-    def __init__(self, session: Session) -> None:
-        self.session = session
-
-    def operation_host_start(self, state: State, host: Host, op_hash: str) -> None:  # type: ignore[override]
-        name = ", ".join(sorted(state.get_op_meta(op_hash).names))
-        self.session.tell_journal("operation", host=host.name, name=name)

@@ -35,3 +35,18 @@ class Cutover:
     forecast: str = ""
     candidate: bool = False
     asked: str = ""
+
+    @property
+    def digest(self) -> str:
+        return self.desired.digest
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A service is measured as it runs: ``words`` of ``provcheck serve``, ``path`` of the baseline that is kept,
+    ``digest`` of the profile that runs."""
+
+    desired: DesiredService
+    words: tuple[str, ...]
+    path: str
+    digest: str

@@ -6,17 +6,18 @@ that a bare guest needs, and decided again when it runs.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from checks.snapshot import CouldNotLook, Snapshot
 from provision.plan import Item, Plan, Refusal, Step
 from provision.spec import Guest, Machine
-from provision.stack import models
-from provision.stack.conflicts import drop_ins, taken_port
-from provision.stack.cutover import Cutover, Mode
-from provision.stack.desired import PYZ, UV, DesiredEngine, DesiredService, sha256
+from provision.stack import models, serving
+from provision.stack.chosen import chosen
+from provision.stack.desired import PYZ, DesiredService
+from provision.stack.engine import decide as engine_decide
+from provision.stack.engine.desired import Shipped as Shipped
+from provision.stack.fetching import Answers
+from provision.stack.scene import scene
 
 UID = 8100
 FOLDERS = (
@@ -25,26 +26,12 @@ FOLDERS = (
     "/etc/kpro/staged",
     "/var/cache/kpro",
     "/var/lib/kpro/good",
+    "/var/lib/kpro/trials",
+    "/var/lib/kpro/baselines",
 )
 
 
-@dataclass(frozen=True)
-class Shipped:
-    """A file that kpro brings along: where it lies on the controller and its sha256."""
-
-    path: str
-    sha256: str
-
-
-@dataclass(frozen=True)
-class EngineBuild:
-    """What the act of building an engine environment needs."""
-
-    engine: DesiredEngine
-    uv: Shipped
-
-
-def requests(services: Sequence[DesiredService]) -> list[str]:
+def requests(guest: Guest, services: Sequence[DesiredService]) -> list[str]:
     """What the snapshot of a guest has to look at."""
     wanted = [
         "file:/etc/os-release",
@@ -57,22 +44,23 @@ def requests(services: Sequence[DesiredService]) -> list[str]:
         "cmd:uid-kpro:id -u kpro",
         f"cmd:uid-{UID}:getent passwd {UID}",
         f"sha:{PYZ}",
-        f"sha:{UV}",
         *(f"stat:{folder}" for folder in FOLDERS),
     ]
     for desired in services:
         unit = desired.service.unit
         wanted += [
-            f"file:{desired.engine.marker}",
-            *(f"sha:{path}" for path in (*_staged(desired), *_live(desired), desired.record_path)),
+            *(f"sha:{path}" for path in (desired.unit_path, desired.environment_path)),
             f"file:{desired.good_path}",
             f"cmd:unit-{desired.name}:systemctl show -p ActiveState -p SubState -p UnitFileState -p MainPID {unit}",
             f"dir:{desired.unit_path}.d",
             f"cmd:running-{desired.name}:"
             f'pid=$(systemctl show -p MainPID --value {unit}) && [ "$pid" != 0 ] && '
             "tr '\\0' '\\n' <\"/proc/$pid/environ\" | sed -n 's/^KPRO_DIGEST=//p'",
+            *serving.requests(guest, desired),
         ]
-    return [*wanted, *models.requests(services)]
+    profiles = [one for desired in services for one in serving.family(desired)]
+    wanted += engine_decide.requests([one.engine for one in profiles])
+    return [*wanted, *models.requests(profiles)]
 
 
 def stack_plan(
@@ -83,13 +71,15 @@ def stack_plan(
     inside: Snapshot | None,
     pyz: Shipped,
     uv: Shipped | None,
+    answers: Answers | None = None,
 ) -> Plan:
     """What the guest lacks, and why it cannot be given. A guest with GPUs and no service gets the gate alone. ``uv``
-    may be None where there is no service."""
+    may be None where there is no service; ``answers`` are what the hub said about models."""
     where = f"machine.guests[{machine.guests.index(guest)}]"
     name = machine.guest_host_name(guest)
     items: list[Item] = []
     refusals: list[Refusal] = []
+    notes: list[str] = []
     try:
         refusals += models.hidden(machine, guest, where)
         if services:
@@ -99,13 +89,24 @@ def stack_plan(
         if (services or guest.gpus) and (inside is None or inside.digest(PYZ) != pyz.sha256):
             items.append(Item(Step.STACK, "stack.provcheck", name, guest.name, f"put {PYZ}", pyz))
         for index, desired in enumerate(services):
-            items += _engine(desired, name, inside, uv)
-            items += models.model_items(
-                machine, guest, desired, host, inside, refusals, f"{where}.services[{index}]"
-            )
-            items += _service(desired, name, inside)
-            taken_port(guest, desired, host, inside, refusals, f"{where}.services[{index}]")
-            drop_ins(desired, inside, refusals, f"{where}.services[{index}]")
+            said, wrong = chosen(desired, f"{where}.services[{index}]")
+            notes += said
+            refusals += wrong
+            at = scene(machine, guest, desired, host, inside, f"{where}.services[{index}]")
+            choice = serving.choice(at)
+            # What runs from a tree that has changed since is not what was seen generating.
+            changed = set()
+            for profile in choice.profiles:
+                field = at.field(profile)
+                made = engine_decide.engine_items(profile.engine, name, inside, uv, refusals, field)
+                if made and profile.engine.tree is not None:
+                    changed.add(profile.digest)
+                items += made
+                items += models.model_items(
+                    machine, guest, profile, host, inside, refusals, field, answers, notes
+                )
+            items += serving.decide(at, choice, changed, refusals)
+            notes += choice.notes
     except CouldNotLook as error:
         refusals.append(
             Refusal(
@@ -115,7 +116,12 @@ def stack_plan(
                 "repair the guest until it can be read, then run again",
             )
         )
-    return Plan(machine.name, tuple({item.id: item for item in items}.values()), tuple(refusals))
+    return Plan(
+        machine.name,
+        tuple({item.id: item for item in items}.values()),
+        tuple(dict.fromkeys(refusals)),
+        tuple(dict.fromkeys(notes)),
+    )
 
 
 def _base(
@@ -153,87 +159,3 @@ def _tools(inside: Snapshot, tools: Sequence[str], refusals: list[Refusal], wher
                     f"install it in the guest: apt-get install {'systemd-sysv' if tool == 'systemctl' else tool}",
                 )
             )
-
-
-def _engine(desired: DesiredService, host: str, inside: Snapshot | None, uv: Shipped | None) -> list[Item]:
-    if uv is None:
-        raise ValueError(f"{desired.name} has an engine environment to build, and uv was not brought along")
-    engine = desired.engine
-    marker = inside.text(engine.marker) if inside is not None else None
-    if marker is not None and _digest_of(marker) == engine.digest:
-        return []
-    items = []
-    if inside is None or inside.digest(UV) != uv.sha256:
-        items.append(Item(Step.STACK, "stack.uv", host, "uv", f"put {UV}", uv))
-    source = "a wheelhouse, offline" if engine.wheels else "the guest's Python index"
-    text = f"build {engine.path} with {engine.requirement} from {source}"
-    items.append(Item(Step.STACK, "stack.engine", host, engine.path, text, EngineBuild(engine, uv)))
-    return items
-
-
-def _digest_of(marker: str) -> str | None:
-    try:
-        value = json.loads(marker)
-    except ValueError:
-        return None
-    return value.get("digest") if isinstance(value, dict) else None
-
-
-def _staged(desired: DesiredService) -> tuple[str, str]:
-    return desired.staged_unit, desired.staged_environment
-
-
-def _live(desired: DesiredService) -> tuple[str, str]:
-    return desired.unit_path, desired.environment_path
-
-
-def _digests(desired: DesiredService) -> tuple[str, str]:
-    return sha256(desired.unit), sha256(desired.environment)
-
-
-def _service(desired: DesiredService, host: str, inside: Snapshot | None) -> list[Item]:
-    name, unit = desired.name, desired.service.unit
-    stage = Item(Step.STACK, "stack.stage", host, name, f"stage and verify {unit}", desired)
-    if inside is None:
-        return [stage, cutover(Cutover(desired, None, "first"), host)]
-    items = []
-    wanted = _digests(desired)
-    if tuple(inside.digest(path) for path in _staged(desired)) != wanted or not _record_in_place(
-        desired, inside
-    ):
-        items.append(stage)
-    if not _in_service(desired, inside, wanted):
-        items.append(cutover(Cutover(desired, None, _mode(desired, inside)), host))
-    return items
-
-
-def cutover(asked: Cutover, host: str) -> Item:
-    text = f"put {asked.desired.service.unit} into service and see it generate"
-    return Item(Step.SERVICE, "service.cutover", host, asked.desired.name, text, asked)
-
-
-def _mode(desired: DesiredService, inside: Snapshot) -> Mode:
-    """Without a trial, only what was seen generating before is told from what was not."""
-    good = (inside.text(desired.good_path) or "").strip()
-    if not good:
-        return "first"
-    return "again" if good == desired.digest else "swap"
-
-
-def _record_in_place(desired: DesiredService, inside: Snapshot) -> bool:
-    return desired.record is None or inside.digest(desired.record_path) == sha256(desired.record)
-
-
-def _in_service(desired: DesiredService, inside: Snapshot, wanted: tuple[str, str]) -> bool:
-    """The unit runs the profile that is wanted, starts at boot, and was seen generating with it."""
-    _, state = inside.command(f"unit-{desired.name}")
-    _, running = inside.command(f"running-{desired.name}")
-    lines = state.split()
-    good = inside.text(desired.good_path)
-    return (
-        tuple(inside.digest(path) for path in _live(desired)) == wanted
-        and "ActiveState=active" in lines
-        and "UnitFileState=enabled" in lines
-        and running.strip() == desired.digest
-        and (good or "").strip() == desired.digest
-    )

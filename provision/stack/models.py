@@ -10,7 +10,9 @@ from checks.snapshot import Snapshot
 from provision.guest.mounts import MODELS, models, mounts, on_machine
 from provision.plan import Item, Refusal, Step
 from provision.spec import Guest, Machine
+from provision.stack import fetching
 from provision.stack.desired import MANIFEST, DesiredModel, DesiredService
+from provision.stack.fetching import Answers
 
 _SIZES = "find . -type f -printf '%s %P\\n'"
 _OWN_ROOT = f"cmd:models-device:stat -c %d / {MODELS}"
@@ -33,7 +35,7 @@ def host_requests(machine: Machine) -> list[str]:
         for path in models(guest)
         if (place := on_machine(machine, guest, path)) is not None
     ]
-    return [request for place in there for request in _look(place)]
+    return [*(request for place in there for request in _look(place)), *fetching.host_requests(machine)]
 
 
 def requests(services: Sequence[DesiredService]) -> list[str]:
@@ -41,6 +43,13 @@ def requests(services: Sequence[DesiredService]) -> list[str]:
     return [
         _OWN_ROOT,
         *(request for desired in services for model in desired.models for request in _look(model.directory)),
+        *(
+            request
+            for desired in services
+            for model in desired.models
+            if model.spec is not None and model.spec.origin in fetching.FETCHED
+            for request in fetching.requests(model.directory)
+        ),
     ]
 
 
@@ -64,11 +73,25 @@ def model_items(
     inside: Snapshot | None,
     refusals: list[Refusal],
     where: str,
+    answers: Answers | None = None,
+    notes: list[str] | None = None,
 ) -> list[Item]:
-    """What is to be put, on the machine or, where the guest has a volume of its own, inside. Raises CouldNotLook."""
+    """What is to be put or fetched, on the machine or, where the guest has a volume of its own, inside. Raises
+    CouldNotLook."""
     items = []
     for model in desired.models:
         place = on_machine(machine, guest, model.directory)
+        if model.spec is not None and model.spec.origin in fetching.FETCHED:
+            seen, directory = (inside, model.directory) if place is None else (host, place)
+            name = machine.guest_host_name(guest) if place is None else machine.host_name
+            said = [] if notes is None else notes
+            found = fetching.fetch_items(
+                machine, model, f"{where}.{model.role}", name, directory, seen, answers or {}, refusals, said
+            )
+            if found and place is None and inside is not None and _in_own_root(inside):
+                refusals.append(_own_root(machine, guest, where))
+            items += found
+            continue
         if model.manifest is None:
             # Which of a Proxmox container's folders are there is known inside only.
             by, path = (host, place) if place and guest.backend == "lxc" else (inside, model.directory)
@@ -131,7 +154,8 @@ def _missing(path: str, on_the_machine: bool, where: str) -> Refusal:
         f"{path} is not {'on the machine' if on_the_machine else 'in the guest'}, and the inventory names no folder "
         "to copy from",
         "model files without a manifest are not known to be whole",
-        "set Model(folder=…), or mount a folder of the machine that holds them",
+        "set Model(source='hub') to have them fetched, Model(folder=…) to have them copied, or mount a folder of the "
+        "machine that holds them",
     )
 
 

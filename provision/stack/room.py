@@ -13,6 +13,8 @@ from typing import Any
 
 from provision.data.room import GIB, margin
 
+MOST_GIB = 1 << 20
+
 
 @dataclass(frozen=True)
 class Room:
@@ -41,12 +43,17 @@ def room(
     """Decides. ``ram``: of a guest without GPUs. ``visible``: which GPUs the candidate sees, in its order (its
     CUDA_VISIBLE_DEVICES); all of the guest's unless given, of which an engine takes the first ones."""
     takes, ranks = fit_facts.get("takes_gib"), fit_facts.get("ranks")
-    if not _number(takes) or not isinstance(ranks, int) or ranks < 1:
+    if (
+        not isinstance(takes, (int, float))
+        or not 0 <= takes < MOST_GIB
+        or not isinstance(ranks, int)
+        or ranks < 1
+    ):
         return Room(False, "what the candidate takes is not known: provcheck fit gives no figure")
     seen = gpu_facts.get("gpus")
     if not isinstance(seen, list):
         return Room(False, "the GPUs of the guest could not be looked at")
-    need = int(float(takes) * GIB)
+    need = int(takes * GIB)
     return _in_memory(need, ram) if fit_facts.get("memory") == "ram" else _on_gpus(need, ranks, seen, visible)
 
 
@@ -98,10 +105,6 @@ def ram_of(
         whole = min(whole, int(limit))
         available = min(available, int(limit) - int(used) + (int(cached[1]) if cached else 0))
     return Ram(max(available, 0), whole)
-
-
-def _number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 1 << 20
 
 
 def _gib(size: int) -> str:

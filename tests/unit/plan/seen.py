@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 import json
+from collections.abc import Mapping
 
 from checks.snapshot import Section, Snapshot
 from provision.guest.root_recipe import root_file
 from provision.host import assigned, boot, driver_seen, nodes, reboot, view
 from provision.host.driver_checks import seen as driver_checks
 from provision.spec import Machine
-from provision.stack.desired import MANIFEST
+from provision.stack import baselines, trials
+from provision.stack.desired import MANIFEST, DesiredService
 
 A6000, AUDIO = "0x2230", "0x1aef"
 ARCHIVES = [f"nvidia-{version}-open-6.1.0-50-amd64.tar.zst" for version in ("535.261.03", "580.159.04")]
@@ -67,6 +70,42 @@ class Seen:
         self.put("file", f"{directory}/{MANIFEST}", manifest)
         sizes = "".join(f"{entry['size']} {path}\n" for path, entry in json.loads(manifest or "{}").items())
         return self.cmd(f"sizes-{directory}", sizes, 0 if manifest else 1)
+
+    def remembers(
+        self,
+        desired: DesiredService,
+        verdict: str | None = None,
+        readings: Mapping[str, bytes] | None = None,
+        **other: str | None,
+    ) -> Seen:
+        """What the guest keeps of a service: the last verdict on a candidate, ``accepted`` and ``service`` beside it,
+        and readings by their key. Nothing of it is staged, and nothing was asked about room."""
+        name = desired.name
+        self.put("file", trials.path(name), verdict)
+        self.put("file", trials.accepted_path(name), other.get("accepted"))
+        self.put("file", trials.service_path(name), other.get("service"))
+        self.put("sha", baselines.path(name, baselines.STATED), None)
+        lines = [f"{key} {base64.b64encode(data).decode()}\n" for key, data in (readings or {}).items()]
+        self.cmd(f"baselines-{name}", "".join(lines))
+        self.put("file", "/proc/meminfo", "MemTotal: 67108864 kB\nMemAvailable: 33554432 kB\n")
+        for file in ("max", "current", "stat"):
+            self.put("file", f"/sys/fs/cgroup/memory.{file}", None)
+        for one in (desired, desired.candidate):
+            if one is None or one.trial is None:
+                continue
+            which = one.name + (f"-{one.staging}" if one.staging else "")
+            self.cmd(f"gpus-{which}", "").cmd(f"fit-{which}", "")
+            for path in (one.staged_unit, one.staged_environment, one.record_path):
+                if ("sha", path) not in self.sections:
+                    self.put("sha", path, None)
+            if ("file", one.engine.marker) not in self.sections:
+                self.put("file", one.engine.marker, None)
+            name = f"started-{one.name}" + (f"-{one.staging}" if one.staging else "")
+            self.cmd(name, "")
+            self.cmd(f"unit-{one.trial.name}", "ActiveState=inactive\n").put(
+                "dir", f"{one.trial.unit_path}.d", None
+            )
+        return self
 
     def no_root_yet(self) -> Seen:
         """No container's root was built on the machine."""

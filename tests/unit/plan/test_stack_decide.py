@@ -62,6 +62,7 @@ def test_a_guest_with_all_in_place_gets_nothing(decide: Decide, inside: Seen) ->
         (lambda seen, want: seen.put("sha", want.environment_path, None), ["service.cutover"]),
         (lambda seen, want: seen.put("file", want.good_path, None), ["service.cutover"]),
         (lambda seen, want: seen.cmd("running-tiny", "0" * 64), ["service.cutover"]),
+        (lambda seen, want: seen.cmd("started-tiny", "older\n"), ["service.cutover"]),
         (
             lambda seen, want: seen.cmd("unit-tiny", "ActiveState=failed\nUnitFileState=enabled\n"),
             ["service.cutover"],

@@ -1,0 +1,73 @@
+"""What a profile is held against before it serves: the baseline, the thresholds, the ratio that it must reach. Pure."""
+
+from __future__ import annotations
+
+from checks.serving.limits import Limits
+from provision.stack import baselines, candidate
+from provision.stack.baselines import Reading
+from provision.stack.candidate import Choice
+from provision.stack.desired import DesiredService
+from provision.stack.held import Held
+from provision.stack.scene import Scene
+
+
+def against(at: Scene, choice: Choice) -> tuple[str, Reading | None]:
+    """The file that a candidate is held against, and what is in it: the reading of what serves. None: it is still to be
+    measured."""
+    seen = at.held or Held()
+    if (own := _of(seen, seen.serving)) is not None and not (
+        choice.serve and choice.serve.digest != seen.serving
+    ):
+        return baselines.path(at.own.name, own.key), own
+    key = baselines.own_key(at.key(choice.serve), choice.serve.digest) if choice.serve else seen.serving[:12]
+    return baselines.path(at.own.name, key), seen.readings.get(key)
+
+
+def _of(seen: Held, digest: str) -> Reading | None:
+    """The best reading that was taken of exactly this profile."""
+    same = [one for one in seen.readings.values() if digest and one.digest == digest]
+    return max(same, key=lambda one: one.tok_s, default=None)
+
+
+def held_to(at: Scene, desired: DesiredService) -> tuple[str | None, float | None]:
+    """(file of the baseline, least ratio to its tokens/s) of a profile that is no candidate: its own earlier reading,
+    else the best of its kind. What the inventory states is a limit too: of the two, the one that asks for more."""
+    fail, stated = _fail(desired), _stated_rate(at)
+    seen = at.held or Held()
+    kept = _of(seen, desired.digest) or seen.readings.get(at.key(desired))
+    if kept is not None:
+        return baselines.path(at.own.name, kept.key), max(
+            fail, fail * stated / kept.tok_s
+        ) if stated else fail
+    if at.own.service.baseline is not None:
+        return baselines.path(at.own.name, baselines.STATED), fail if stated else None
+    return None, None
+
+
+def to_beat(at: Scene, desired: DesiredService, running: Reading | None) -> float:
+    """The ratio to what runs that a candidate must reach, and not fall behind what the inventory states either."""
+    spec, stated = at.own.service.candidate, _stated_rate(at)
+    least = candidate.beats(spec) if spec is not None else 1.0
+    return max(least, _fail(desired) * stated / running.tok_s) if stated and running else least
+
+
+def _fail(desired: DesiredService) -> float:
+    return desired.service.thresholds.get("speed_fail", Limits().speed_fail)
+
+
+def _stated_rate(at: Scene) -> float | None:
+    """Decode tokens/s of one request as the inventory states it."""
+    stated = at.own.service.baseline
+    return stated.decode_tok_s if stated is not None and stated.concurrency == 1 else None
+
+
+def gate_words(thresholds: dict[str, float], baseline: str | None, level: int) -> tuple[str, ...]:
+    """Words of ``provcheck serve`` behind the URL."""
+    words = [word for name, n in sorted(thresholds.items()) for word in ("--limit", f"{name}={n:g}")]
+    words += ["--baseline", baseline] if baseline else []
+    words += ["--concurrency", str(level)] if level > 1 else []
+    return tuple(words)
+
+
+def level(at: Scene) -> int:
+    return at.own.service.baseline.concurrency if at.own.service.baseline else 1

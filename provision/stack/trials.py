@@ -1,0 +1,102 @@
+"""What a guest remembers of a trial: the verdict on a profile, and the figures of it. Pure.
+
+``/var/lib/kpro/trials/<service>.json`` holds the last one of a candidate; an accepted one that a later trial replaced
+stays beside it as ``<service>.accepted.json``. ``<service>.service.json`` is the last cut-over of the service's own
+profile. What cannot be read as a verdict is none: nothing is put into service on its word.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any, Literal
+
+FOLDER = "/var/lib/kpro/trials"
+SCHEMA = "kpro-trial/1"
+Verdict = Literal["accepted", "refused"]
+
+
+class NoVerdict(ValueError):
+    """The file is there and holds no verdict of this schema; the text says what it holds."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """``digest``: of the profile at the service's address. ``asked``: what it was held to (``Cutover.asked``). Times in
+    seconds, ``tok_s`` decode tokens/s of one request, ``acceptance`` the mean acceptance length; None: not measured."""
+
+    digest: str
+    verdict: Verdict
+    asked: str = ""
+    why: str = ""
+    mode: str = ""
+    forecast: str = ""
+    downtime_s: float | None = None
+    start_s: float | None = None
+    measured_s: float | None = None
+    tok_s: float | None = None
+    acceptance: float | None = None
+    when: str = ""
+    run: str = ""
+
+    @property
+    def accepted(self) -> bool:
+        return self.verdict == "accepted"
+
+    def as_dict(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+    def dump(self) -> bytes:
+        """The record as it stands in its file."""
+        return (json.dumps({"schema": SCHEMA, **self.as_dict()}, sort_keys=True) + "\n").encode()
+
+
+def path(service: str) -> str:
+    return f"{FOLDER}/{service}.json"
+
+
+def accepted_path(service: str) -> str:
+    return f"{FOLDER}/{service}.accepted.json"
+
+
+def service_path(service: str) -> str:
+    return f"{FOLDER}/{service}.service.json"
+
+
+def read(text: str | None) -> Trial | None:
+    """The verdict; None when there is no file. Raises NoVerdict."""
+    if text is None:
+        return None
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        raise NoVerdict("it is no JSON") from None
+    if not isinstance(data, dict):
+        raise NoVerdict("it is no object")
+    if data.get("schema") != SCHEMA:
+        raise NoVerdict(f"its schema is {str(data.get('schema'))[:40]!r}, and {SCHEMA} is read here")
+    digest, verdict = data.get("digest"), data.get("verdict")
+    if not isinstance(digest, str) or not re.fullmatch(r"[0-9a-f]{64}", digest):
+        raise NoVerdict("it names no profile (digest)")
+    if verdict not in ("accepted", "refused"):
+        raise NoVerdict(f"its verdict is {str(verdict)[:40]!r}")
+    words: dict[str, Any] = {
+        name: _text(data.get(name)) for name in ("asked", "why", "mode", "forecast", "when", "run")
+    }
+    figures: dict[str, Any] = {
+        name: number(data.get(name))
+        for name in ("downtime_s", "start_s", "measured_s", "tok_s", "acceptance")
+    }
+    return Trial(digest, verdict, **words, **figures)
+
+
+def number(value: object) -> float | None:
+    """A figure of a record; what is none, and what cannot be one, is not known."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1e9:
+        return None
+    return float(value)
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
