@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 
 FILE = "/var/lib/kpro/measured/nccl.json"
 """Where a guest keeps its measurement."""
-SCHEMA = "kpro-nccl/1"
+SCHEMA = "provcheck/1"
+OFF = "NCCL_P2P_DISABLE"
 
 MULTICAST = {
     "NCCL_NVLS_ENABLE": "NCCL user guide, NCCL_NVLS_ENABLE",
@@ -32,11 +33,10 @@ SET = "nccl-set"
 
 @dataclass(frozen=True)
 class Found:
-    """``variables`` that the measurement proved to be needed; ``valid``: it is of these GPUs and this driver."""
+    """``variables`` that the measurement proved to be needed, ``said`` what the operator should know of it."""
 
     variables: Mapping[str, str] = field(default_factory=dict)
     said: tuple[str, ...] = ()
-    valid: bool = False
 
 
 def set_command(bdfs: Sequence[str]) -> str:
@@ -64,48 +64,47 @@ def passed(output: str | None) -> dict[str, str]:
     return found
 
 
-def kept(report: Mapping[str, object], of: str, taken: str, engine: str) -> str:
-    """The file of a measurement: ``report`` is what ``provcheck nccl --json`` printed, ``of`` what ``set_command``
-    did."""
-    facts = report.get("facts")
-    p2p = facts.get("p2p") if isinstance(facts, Mapping) else None
-    made = {
-        "schema": SCHEMA,
-        "of": of,
-        "taken": taken,
-        "engine": engine,
-        "evidence": report.get("evidence"),
-        "verdict": report.get("verdict"),
-        "p2p": p2p,
-    }
-    return json.dumps(made, indent=1, sort_keys=True) + "\n"
-
-
 def measured(text: bytes | str | None, now: str | None, gpus: int) -> Found:
-    """What a guest's file says for ``now``, what ``set_command`` prints there. With one GPU nothing is set."""
+    """What a guest's file says for ``now``, what ``set_command`` prints there. The file is a report of provcheck, as it
+    came when nothing was switched off, with what it is of under ``kept`` (``provision.stack.measured``). With one GPU
+    nothing is set."""
     if gpus < 2 or text is None:
         return Found()
     try:
         told = json.loads(text)
-        p2p = told["p2p"]
-        state, because = str(p2p["state"]), str(p2p["because"])[:300]
-        of, taken = str(told["of"]), str(told["taken"])
+        state, because = (str(told["facts"]["p2p"][key])[:300] for key in ("state", "because"))
+        when, place = str(told["kept"]["when"])[:40], told["kept"]["place"]
+        of = str(place["driver"]), frozenset(map(str, place["gpus"]))
         live = told["schema"] == SCHEMA and told["evidence"] == "live"
     except (ValueError, KeyError, TypeError, RecursionError):
         return Found(said=(f"{FILE} cannot be read as a measurement: nothing of it is used",))
     if not live:
         return Found(said=(f"{FILE} is no measurement made here: nothing of it is used",))
-    if now is None or of.split() != now.split():
+    if not _same(of, now):
         return Found(
             said=(
-                f"peer access was measured on {taken} with other GPUs or another driver ({state}): nothing of it is "
-                "used until it is measured again",
+                f"peer access was measured on {when} with other GPUs or another driver ({state}): nothing of it is "
+                "used until the gate has measured it again",
             )
         )
-    if state == "broken":
-        return Found(
-            {"NCCL_P2P_DISABLE": "1"},
-            (f"NCCL_P2P_DISABLE=1: peer access is broken here, measured on {taken}: {because}",),
-            True,
-        )
-    return Found(said=(f"peer access: {state}, measured on {taken}; nothing is switched off",), valid=True)
+    if state != "broken":
+        return Found(said=(f"peer access: {state}, measured on {when}; nothing is switched off",))
+    return Found(
+        {OFF: "1"},
+        (
+            f"{OFF}=1: peer access is broken here, measured on {when}: {because}. Mend the cause, remove {FILE} in the "
+            "guest, and the next run measures again",
+        ),
+    )
+
+
+def _same(of: tuple[str, frozenset[str]], now: str | None) -> bool:
+    """Are driver and GPUs those of ``set_command``'s output? What could not be looked at is equal to nothing."""
+    lines = (now or "").splitlines()
+    driver, uuids = of
+    return (
+        bool(uuids)
+        and bool(lines)
+        and driver in lines[0].split()
+        and frozenset(line.strip() for line in lines[1:]) == uuids
+    )
