@@ -14,9 +14,10 @@ from pydantic import Field, StrictBool, StrictInt, StringConstraints, model_vali
 
 from provision.forms import AbsolutePath, BdfText, Name, Port, SshHost, Where, later, refuse
 from provision.spec_base import Spec
+from provision.spec_engine import Engine, Patch
 from provision.spec_guest import Guest, Mount, Proxmox, claims, taken_twice
 from provision.spec_model import Hub, Model
-from provision.spec_service import Baseline, Candidate, Engine, Found, Service
+from provision.spec_service import Baseline, Candidate, Found, Service
 from provision.spec_silence import Silence
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "Machine",
     "Model",
     "Mount",
+    "Patch",
     "Proxmox",
     "Service",
     "Silence",

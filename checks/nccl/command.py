@@ -17,6 +17,7 @@ from checks.model import Report
 from checks.nccl import environment, foreign, launch, measured, nodes, run
 from checks.nccl.crew import Deadlines
 from checks.nccl.judge import judge
+from checks.nccl.proof import peer_to_peer
 from checks.nccl.scene import Scene
 from checks.paths import READ, WRITTEN
 from checks.ranges import FiniteRange
@@ -229,6 +230,7 @@ def judge_record(record: Record, name: str, *, replayed: bool) -> Report:
         "library": seen.source,
         "gpus": [gpu.get("name") for gpu in seen.look.get("gpus", ())],
         "environment": dict(seen.environment),
+        "p2p": peer_to_peer(seen),
         "runs": [{"name": each.name, "extra": dict(each.extra), "whole": each.whole} for each in seen.runs],
     }
     return Report("nccl", findings, "replayed" if replayed else "live", facts)

@@ -106,6 +106,8 @@ def _is_ours(host: Host, put: ModelPut) -> bool:
 
 def stage(host: Host, desired: DesiredService, say: Voice) -> None:
     """Writes unit, environment, key and record beside what runs; only a unit that verifies counts as staged."""
+    if desired.launch.open:
+        raise ActFailed(f"{desired.service.unit} cannot be written: {'; '.join(desired.launch.open)}")
     checked = f"{desired.staged_folder}/.check/{desired.service.unit}"
     folders = shlex.join(["/etc/kpro/staged", desired.staged_folder, f"{desired.staged_folder}/.check"])
     shell.run(host, f"install -d -m 700 {folders} /etc/kpro/records", "making the folders of what is staged")

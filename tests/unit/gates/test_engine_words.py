@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from provision.stack.desired import _quoted, _unit_word
 from provision.stack.engine_words import NAMES, judged, said
 from provision.stack.staged import command_of, variables_of
+from provision.stack.unit import quoted, unit_word
 
 TEXT = st.text(st.characters(blacklist_categories=("Cs",), blacklist_characters="\0"))
 VLLM = ("/e/bin/vllm", "serve", "/m", "--host", "127.0.0.1")
@@ -17,13 +17,13 @@ SGLANG = ("/e/bin/python", "-m", "sglang.launch_server", "--model-path", "/m")
 
 @given(st.lists(TEXT.filter(bool), min_size=1))
 def test_every_word_of_a_unit_comes_back_as_it_was(words: list[str]) -> None:
-    line = " ".join(_unit_word(word) for word in words)
+    line = " ".join(unit_word(word) for word in words)
     assert command_of(f"[Service]\nExecStartPre=+/gate\nExecStart={line}\nRestart=no\n") == tuple(words)
 
 
 @given(TEXT.filter(lambda text: "\n" not in text))
 def test_every_variable_of_an_environment_file_comes_back_as_it_was(value: str) -> None:
-    assert variables_of(f'A="1"\nNAME={_quoted(value)}\n') == {"A": "1", "NAME": value}
+    assert variables_of(f'A="1"\nNAME={quoted(value)}\n') == {"A": "1", "NAME": value}
 
 
 @pytest.mark.parametrize("unit", ["", "ExecStart=\n", "ExecStart=a\nExecStart=b\n"])
