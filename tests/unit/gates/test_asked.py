@@ -358,3 +358,16 @@ def test_a_red_profile_of_the_service_itself_stops_the_run(at: At) -> None:
     guest.kinds = ("service.cutover", "service.candidate")
     guest.answers = {"flags": report("fail")}
     assert not guest.run()
+
+
+def test_what_a_restart_may_mend_waits_for_it(at: At) -> None:
+    guest = at(kind="vllm-cpu", version="0.32.0", gpus=())
+    guest.gpus = report("fail")
+    guest.restart = True
+    guest.answers = {"fit": report("fail")}
+    assert guest.run()
+    assert guest.asked == ["flags"]
+    guest.changed.append(Item(Step.SERVICE, "container.restart", "box", "llm", ""))
+    guest.gpus = report()
+    assert not guest.run(restarted=True)
+    assert guest.asked == ["fit"]
