@@ -13,6 +13,7 @@ from packaging.specifiers import SpecifierSet
 
 from provision.data import drivers, engines, profiles
 from provision.forms import Where
+from provision.hub.controller import wrong_token
 from provision.spec import Engine, Guest, Machine, Model, Service
 
 Wrong = Iterator[tuple[Where, str]]
@@ -204,6 +205,10 @@ def on_this_controller(machine: Machine) -> Wrong:
         for name, text in (("key", machine.ssh.key), ("known_hosts", machine.ssh.known_hosts)):
             if text and not Path(text).expanduser().is_file():
                 yield ("ssh", name), f"there is no file {text} on this machine"
+    if machine.hub.token_file:
+        why = _secret(machine.hub.token_file) or _token(machine.hub.token_file)
+        if why:
+            yield ("hub", "token_file"), why
     for at, guest in enumerate(machine.guests):
         for index, service in enumerate(guest.services):
             for where, text in _files(service):
@@ -221,12 +226,24 @@ def _files(service: Service) -> Wrong:
             yield (*where, "folder"), f"there is no folder {model.folder} on this machine"
         elif model.folder and not any(model.folder.iterdir()):
             yield (*where, "folder"), f"{model.folder} is empty"
+        if model.token_file:
+            why = _secret(model.token_file) or _token(model.token_file)
+            if why:
+                yield (*where, "token_file"), why
     if service.api_key_file:
         why = _secret(service.api_key_file)
         if why:
             yield ("api_key_file",), why
     if service.replay and not service.replay.is_file():
         yield ("replay",), f"there is no file {service.replay} on this machine"
+
+
+def _token(path: Path) -> str | None:
+    try:
+        why = wrong_token(path.read_text(encoding="utf-8").strip())
+    except (OSError, UnicodeDecodeError):
+        return f"{path} cannot be read as text"
+    return f"{path} {why}" if why else None
 
 
 def _secret(path: Path) -> str | None:

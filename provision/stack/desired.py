@@ -44,7 +44,7 @@ class DesiredService:
     """Everything that one service needs in its guest. ``digest`` names the whole of it.
 
     ``trial``: the same profile as a unit of its own on loopback, where it is tried; ``candidate``: the service with
-    its candidate in place, which has a trial too. ``staging``: the folder below /etc/kpro/staged that keeps these
+    its candidate in place, which has a trial too. ``staging``: the folder below /etc/kpro/staged that keeps the two
     apart.
     """
 
