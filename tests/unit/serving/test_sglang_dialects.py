@@ -20,7 +20,8 @@ speculative_algorithm='EAGLE', speculative_num_steps=3, speculative_num_draft_to
 [2026-05-09 10:00:30] Spec v2 is enabled by default for eagle/eagle3/standalone speculative decoding.
 [2026-05-09 10:01:00 TP0] Capture piecewise CUDA graph end. Time elapsed: 3.10 s. mem usage=0.40 GB. avail mem=9.00 GB.
 {graphs}[2026-05-09 10:02:00 TP0] Prefill batch, #new-seq: 1, #new-token: 96, #cached-token: 0, \
-full token usage: 0.00, mamba usage: 0.01, #running-req: 0, #queue-req: 0, cuda graph: False, input throughput (token/s): 12.00
+full token usage: 0.00, mamba usage: 0.01, #running-req: 0, #queue-req: 0, cuda graph: False, \
+input throughput (token/s): 12.00
 {decode}"""
 OLD_GRAPHS = "[2026-05-09 10:01:10 TP0] Capture cuda graph end. Time elapsed: 5.00 s. mem usage=0.90 GB.\n"
 OLD_DECODE = """\
