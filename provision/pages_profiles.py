@@ -112,11 +112,11 @@ def profiles_page() -> str:
         ("directive", "why not", "source"), ((row.name, row.why, row.source) for row in hardening.LEFT_OFF)
     )
     lines += [
-        f"A start is preceded by the gate (`provcheck gpus --gate`): red, no engine is started. After {hardening.BURST} "
-        "starts within a time that also counts engines which die just before they are ready, the unit stays down, and "
+        "A start is preceded by the gate (`provcheck gpus --gate`): red, no engine is started. After "
+        f"{hardening.BURST} starts within a time that also counts engines which die just before they are ready, the unit stays down, and "
         "the journal has the reason. Exit codes that no restart mends "
-        f"({hardening.NEVER_AGAIN}) end it at once. With systemd 254 and newer the waits grow from {hardening.DELAY} to "
-        f"{hardening.LONGEST} s.",
+        f"({hardening.NEVER_AGAIN}) end it at once. With systemd 254 and newer the waits grow from "
+        f"{hardening.DELAY} to {hardening.LONGEST} s.",
         "",
         "## The compile cache",
         "",
