@@ -14,6 +14,7 @@ from packaging.specifiers import SpecifierSet
 from provision.data import drivers, engines, profiles
 from provision.forms import Where
 from provision.hub.controller import wrong_token
+from provision.inventory import flag_rules
 from provision.spec import Engine, Guest, Machine, Model, Service
 
 Wrong = Iterator[tuple[Where, str]]
@@ -95,6 +96,7 @@ def of_service(service: Service) -> Wrong:
             yield ("flags", index), f"is one word to the engine: write {first!r}, {rest!r}"
     if service.api_key_file is not None and kind.key_variable is None:
         yield ("api_key_file",), f"cannot be kept secret: {kind.key_reason}"
+    yield from flag_rules.of_service(service)
 
 
 def _of_candidate(where: Where) -> Where:

@@ -213,7 +213,9 @@ def test_a_disk_that_others_fill_meanwhile_is_told_and_the_rest_comes_later(
         while inside.hub.sent(large_only=True) < 1 << 20:
             time.sleep(0.05)
         words = ["lxc-attach", "-n", inside.container.name, "--", "sh", "-c"]
-        subprocess.run([*words, f"head -c 16M /dev/zero >{small_disk}/full"], capture_output=True, check=False)
+        subprocess.run(
+            [*words, f"head -c 16M /dev/zero >{small_disk}/full"], capture_output=True, check=False
+        )
 
     filler = threading.Thread(target=fill)
     filler.start()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from checks.snapshot import Snapshot
 from provision.plan import Item, Refusal, Step
-from provision.stack.engine import tree
+from provision.stack.engine import libraries, tree
 from provision.stack.engine.desired import DesiredEngine, Shipped, Tree
 
 UV = "/opt/kpro/bin/uv"
@@ -20,11 +20,13 @@ class EngineBuild:
 
     engine: DesiredEngine
     uv: Shipped | None
+    jobs: int | None = None
+    """Compilers at once; None where nothing is compiled."""
 
 
 def requests(engines: Sequence[DesiredEngine]) -> list[str]:
     """What the snapshot of a guest has to look at."""
-    wanted = [f"sha:{UV}"]
+    wanted = [f"sha:{UV}", *libraries.requests(engines)]
     for engine in engines:
         wanted.append(f"file:{engine.marker}")
         if engine.tree is not None:
@@ -41,6 +43,7 @@ def engine_items(
     where: str,
 ) -> list[Item]:
     """What is to be done for one environment. Raises CouldNotLook."""
+    refusals += libraries.missing(engine, inside, f"{where}.engine")
     marker = _marker(inside, engine)
     if engine.tree is not None:
         return _of_tree(engine, engine.tree, host, inside, uv, refusals, f"{where}.engine")
@@ -51,8 +54,7 @@ def engine_items(
     items = []
     if inside is None or inside.digest(UV) != uv.sha256:
         items.append(Item(Step.STACK, "stack.uv", host, "uv", f"put {UV}", uv))
-    source = "a wheelhouse, offline" if engine.wheels else "the guest's Python index"
-    return [*items, _build(engine, host, uv, f"build {engine.path} with {engine.requirement} from {source}")]
+    return [*items, _build(engine, host, uv, f"build {engine.path} with {_contents(engine)}")]
 
 
 def _of_tree(
@@ -80,6 +82,17 @@ def _of_tree(
             f"see {engine.path} import again: what lies in {', '.join(of.folders)} is not what was verified"
         )
     return [_build(engine, host, uv, text)]
+
+
+def _contents(engine: DesiredEngine) -> str:
+    """What goes into an environment, as the plan shows it."""
+    source = "a wheelhouse, offline" if engine.wheels else "the guest's Python index"
+    if engine.checkout is not None:
+        source = f"commit {engine.checkout.commit[:12]} of {engine.checkout.repository}"
+    text = f"{engine.requirement} from {source}"
+    if engine.lock is not None:
+        text += f", locked ({engine.lock.sha256[:12]}{'' if engine.lock.given else ', by a build before'})"
+    return text + "".join(f", patched by {patch.name} ({patch.why})" for patch in engine.patches)
 
 
 def _build(engine: DesiredEngine, host: str, uv: Shipped | None, text: str) -> Item:
