@@ -18,6 +18,7 @@ from provision.spec_engine import Engine, Patch
 from provision.spec_guest import Guest, Mount, Proxmox, claims, taken_twice
 from provision.spec_model import Hub, Model
 from provision.spec_service import Baseline, Candidate, Found, Service
+from provision.spec_silence import Silence
 
 __all__ = [
     "Baseline",
@@ -36,6 +37,7 @@ __all__ = [
     "Patch",
     "Proxmox",
     "Service",
+    "Silence",
     "Spec",
     "Ssh",
 ]

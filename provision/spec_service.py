@@ -14,6 +14,7 @@ from provision.forms import Address, LocalPath, Name, Port, refuse
 from provision.spec_base import Spec
 from provision.spec_engine import Engine
 from provision.spec_model import Model
+from provision.spec_silence import Silence
 
 LONGEST_WITH_TRIAL = 53
 """Letters of a service's name to which ``-candidate`` can be added: a name has at most 63."""
@@ -108,7 +109,8 @@ class Service(Spec):
     """One LLM service of a guest; its unit is ``kpro-<name>.service``, or the one that was ``found``.
 
     ``drain_seconds``: how long requests that are under way may take before the service is stopped for another
-    profile. ``thresholds``: limits of ``provcheck serve`` by name, where its usual ones do not fit.
+    profile. ``thresholds``: limits of ``provcheck serve`` by name, where its usual ones do not fit. ``silences``:
+    findings of its gates that are known to be bad.
     """
 
     name: Name
@@ -124,6 +126,7 @@ class Service(Spec):
     ready_seconds: StrictInt = Field(default=900, ge=1)
     drain_seconds: StrictInt = Field(default=30, ge=0, le=3600)
     thresholds: dict[str, float] = Field(default_factory=dict)
+    silences: tuple[Silence, ...] = ()
     replay: LocalPath | None = None
     baseline: Baseline | None = None
     candidate: Candidate | None = None

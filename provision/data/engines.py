@@ -10,7 +10,8 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from provision.data import profiles
+from provision.data import engine_settings, launch, profiles
+from provision.data.around import Around
 from provision.data.profiles import Setting
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class Kind:
     source: str
     key_reason: str = ""
     environment: tuple[Setting, ...] = ()
-    parallel_flags: tuple[str, ...] = field(default=("--tensor-parallel-size", "--tp"))
+    parallel_flags: tuple[str, ...] = field(default=("--tensor-parallel-size", "--tp-size", "--tp"))
     script: str = ""
     native: tuple[str, ...] = ()
     libraries: tuple[Library, ...] = ()
@@ -75,24 +76,6 @@ class Release:
     source: str
 
 
-_OFFLINE_WHY = "the files are pinned and verified; nothing may be fetched in their place"
-_CACHE_WHY = (
-    "one compile cache for several configurations is not neutral: vLLM 0.20.1 does not key it by the "
-    "drafter's layer ids"
-)
-_HUB = (
-    Setting("HF_HUB_OFFLINE", "1", _OFFLINE_WHY, "huggingface_hub, environment variables"),
-    Setting("TRANSFORMERS_OFFLINE", "1", _OFFLINE_WHY, "transformers, installation: offline mode"),
-)
-_TORCH_CACHES = (
-    Setting("TORCHINDUCTOR_CACHE_DIR", "{cache}/inductor", _CACHE_WHY, "PyTorch, compile-time caching"),
-    Setting("TRITON_CACHE_DIR", "{cache}/triton", _CACHE_WHY, "Triton, environment knobs"),
-)
-_VLLM = (
-    *_HUB,
-    Setting("VLLM_NO_USAGE_STATS", "1", "a service reports to nobody", "vLLM, usage stats collection"),
-    Setting("VLLM_CACHE_ROOT", "{cache}/vllm", _CACHE_WHY, "measured with vLLM 0.20.1"),
-)
 _VLLM_RESERVED = (
     "--model",
     "--host",
@@ -102,6 +85,8 @@ _VLLM_RESERVED = (
     "--speculative-config",
     "-sc",
 )
+
+_NOWHERE = Around()
 
 KINDS = (
     Kind(
@@ -121,7 +106,7 @@ KINDS = (
         ),
         reserved=_VLLM_RESERVED,
         key_variable="VLLM_API_KEY",
-        environment=_VLLM,
+        environment=engine_settings.VLLM,
         parallel_flags=("--tensor-parallel-size", "-tp"),
         script="vllm.entrypoints.cli.main",
         source="vllm-project/recipes 8959cf6, models/Qwen/Qwen3.6-27B.yaml; vLLM, environment variables",
@@ -145,15 +130,7 @@ KINDS = (
         ),
         reserved=_VLLM_RESERVED,
         key_variable="VLLM_API_KEY",
-        environment=(
-            *_VLLM,
-            Setting(
-                "VLLM_CPU_KVCACHE_SPACE",
-                "1",
-                "GiB of KV cache; the default takes a share of the machine's memory",
-                "vLLM, CPU installation",
-            ),
-        ),
+        environment=engine_settings.VLLM_CPU,
         parallel_flags=("--tensor-parallel-size", "-tp"),
         native=("vllm._C",),
         libraries=(Library("/usr/lib/x86_64-linux-gnu/libnuma.so.1", "libnuma1"),),
@@ -196,7 +173,7 @@ KINDS = (
             "SGLang takes a key only as an argument and prints its resolved arguments, key included, into "
             "its log at start (server_args=…): listen on 127.0.0.1 and let a proxy in front ask for the key"
         ),
-        environment=(*_HUB, *_TORCH_CACHES),
+        environment=engine_settings.SGLANG,
         subdirectory="python/",
         source=(
             "sgl-project/sglang keeps its package in python/; "
@@ -271,26 +248,42 @@ def profile_of(service: Service) -> profiles.Profile:
     return found
 
 
-def profile_digest(service: Service) -> str:
-    """Twelve hex digits that change with whatever changes the compiled code: engine, model, drafter, flags.
+def profile_digest(service: Service, around: Around = _NOWHERE) -> str:
+    """Twelve hex digits that change with whatever changes the compiled code: engine with its sources, lock and patches,
+    model, drafter and what their configs say, flags, variables, GPUs and driver.
 
-    ``/var/cache/kpro/<digest>`` is the service's compile cache.
+    ``/var/cache/kpro/<digest>`` is the service's compile cache, and nobody else's.
     """
-    told = service.model_dump(mode="json", include={"engine", "model", "drafter", "profile", "flags"})
+    told = service.model_dump(
+        mode="json", include={"engine", "model", "drafter", "profile", "flags", "environment"}
+    )
     for files in (told["model"], told["drafter"] or {}):
         files.pop("folder", None)
-    for local in ("wheelhouse", "interpreter", "folders"):
+    for local in ("wheelhouse", "interpreter", "folders", "patches", "lock"):
         told["engine"].pop(local, None)
+    told |= {
+        "around": around.key,
+        "words": launched(service, around).flags,
+        "settings": [(row.name, row.value) for row in _settings(service)],
+    }
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:12]
 
 
-def command(service: Service, guest_env_path: str) -> list[str]:
-    """The argv of the service's server; its first word is the absolute path of a program in the environment.
-
-    An API key is never part of it. Raises UnknownEngine when engine, version or profile has no row.
-    """
+def launched(service: Service, around: Around = _NOWHERE) -> launch.Launch:
+    """The flags of the service, and what was chosen for it. Raises UnknownEngine when engine, version or profile has no
+    row, ValueError when the version cannot do the profile."""
     kind = kind_of(service.engine.kind)
     release_of(service.engine.kind, service.engine.version)
+    return launch.launch(service, kind, profile_of(service), around)
+
+
+def command(service: Service, guest_env_path: str, around: Around = _NOWHERE) -> list[str]:
+    """The argv of the service's server; its first word is the absolute path of a program in the environment.
+
+    An API key is never part of it. Raises as ``launched`` does.
+    """
+    kind = kind_of(service.engine.kind)
+    flags = launched(service, around).flags
     values = {
         "model": service.model.directory,
         "host": service.listen,
@@ -298,17 +291,25 @@ def command(service: Service, guest_env_path: str) -> list[str]:
         "name": service.name,
     }
     program, *rest = (word.format(**values) for word in kind.program)
-    drafter = service.drafter.directory if service.drafter else None
-    flags = profile_of(service).words(service.engine.version, drafter)
-    return [f"{guest_env_path.rstrip('/')}/bin/{program}", *rest, *flags, *service.flags]
+    return [f"{guest_env_path.rstrip('/')}/bin/{program}", *rest, *flags]
 
 
-def environment(service: Service) -> dict[str, str]:
-    """The variables of the service's unit, without its API key: the engine's, the profile's, then the
-    service's own, which win."""
-    cache = f"/var/cache/kpro/{profile_digest(service)}"
-    rows = [
-        *kind_of(service.engine.kind).environment,
-        *profile_of(service).variables(service.engine.version),
-    ]
-    return {row.name: row.value.replace("{cache}", cache) for row in rows} | service.environment
+def cache_folder(service: Service, around: Around = _NOWHERE) -> str:
+    """Where the service compiles to."""
+    return f"/var/cache/kpro/{profile_digest(service, around)}"
+
+
+def environment(service: Service, around: Around = _NOWHERE) -> dict[str, str]:
+    """The variables of the service's unit, without its API key: the engine's, the profile's, what the machine passes
+    on, what was measured, then the service's own, which win."""
+    cache = cache_folder(service, around)
+    rows = {row.name: row.value.replace("{cache}", cache) for row in _settings(service)}
+    if around.gpus > 1:
+        rows[engine_settings.NCCL_LOOPBACK.name] = engine_settings.NCCL_LOOPBACK.value
+    return rows | dict(around.passed) | dict(around.nccl) | service.environment
+
+
+def _settings(service: Service) -> list[Setting]:
+    version = service.engine.version
+    rows = kind_of(service.engine.kind).environment
+    return [*(row for row in rows if row.holds(version)), *profile_of(service).variables(version)]

@@ -13,6 +13,8 @@ from packaging.specifiers import SpecifierSet
 
 from provision.data import drivers, engines, profiles
 from provision.forms import Where
+from provision.hub.controller import wrong_token
+from provision.inventory import flag_rules
 from provision.inventory.engine_rules import of_engine
 from provision.spec import Engine, Guest, Machine, Model, Service
 
@@ -95,6 +97,7 @@ def of_service(service: Service) -> Wrong:
             yield ("flags", index), f"is one word to the engine: write {first!r}, {rest!r}"
     if service.api_key_file is not None and kind.key_variable is None:
         yield ("api_key_file",), f"cannot be kept secret: {kind.key_reason}"
+    yield from flag_rules.of_service(service)
 
 
 def _of_candidate(where: Where) -> Where:
@@ -205,6 +208,10 @@ def on_this_controller(machine: Machine) -> Wrong:
         for name, text in (("key", machine.ssh.key), ("known_hosts", machine.ssh.known_hosts)):
             if text and not Path(text).expanduser().is_file():
                 yield ("ssh", name), f"there is no file {text} on this machine"
+    if machine.hub.token_file:
+        why = _secret(machine.hub.token_file) or _token(machine.hub.token_file)
+        if why:
+            yield ("hub", "token_file"), why
     for at, guest in enumerate(machine.guests):
         for index, service in enumerate(guest.services):
             for where, text in _files(service, GLIBC[guest.suite]):
@@ -222,12 +229,24 @@ def _files(service: Service, glibc: tuple[int, int]) -> Wrong:
             yield (*where, "folder"), f"there is no folder {model.folder} on this machine"
         elif model.folder and not any(model.folder.iterdir()):
             yield (*where, "folder"), f"{model.folder} is empty"
+        if model.token_file:
+            why = _secret(model.token_file) or _token(model.token_file)
+            if why:
+                yield (*where, "token_file"), why
     if service.api_key_file:
         why = _secret(service.api_key_file)
         if why:
             yield ("api_key_file",), why
     if service.replay and not service.replay.is_file():
         yield ("replay",), f"there is no file {service.replay} on this machine"
+
+
+def _token(path: Path) -> str | None:
+    try:
+        why = wrong_token(path.read_text(encoding="utf-8").strip())
+    except (OSError, UnicodeDecodeError):
+        return f"{path} cannot be read as text"
+    return f"{path} {why}" if why else None
 
 
 def _secret(path: Path) -> str | None:

@@ -7,13 +7,16 @@ run is about to start. A profile that serves already is not asked about again.
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from pyinfra.api.host import Host
 
+from checks.model import Status
 from provision.acts import gates as gate_acts
 from provision.acts import stack as stack_acts
+from provision.inventory import flag_rules
 from provision.run import resting
 from provision.run.carrying import Commands, executing, ticking
 from provision.run.errors import ActFailed
@@ -102,14 +105,16 @@ class _Asking:
         for number, profile in enumerate(_profiles(self.session, self.host, self.machine)):
             case = self._case(profile)
             skipped = []
-            for row, answer in gates.asked(case, of_gpus_only=self.restarted):
+            for row in gates.arising(case, of_gpus_only=self.restarted):
                 if (row.active and number) or (row.of_gpus and self.postponed):
                     continue
+                answer = row.ask(case)
                 if isinstance(answer, Skip):
                     self._journal(row, case, "skip", 0.0, answer.why)
                     skipped += [f"{row.id} ({answer.why})"] if answer.told else []
                     continue
-                self._one(row, case, answer)
+                red = self._one(row, case, answer)
+                case = replace(case, red=case.red | red)
             if skipped:
                 self._say(f"gates of {_name(case)} that were not asked: {', '.join(skipped)}")
 
@@ -138,7 +143,8 @@ class _Asking:
             self.seen.facts, self.session.wanted(self.machine).pyz.sha256, boot, variables
         )
 
-    def _one(self, row: Gate, case: Case, words: tuple[str, ...]) -> None:
+    def _one(self, row: Gate, case: Case, words: tuple[str, ...]) -> set[str]:
+        """Asks one gate; the ids of what is red."""
         variables = gates.nccl_variables(case) if row.id == "nccl" else {}
         seconds = row.deadline(case)
         line = gate_acts.line_of(row, words, seconds, gates.silences_of(case), variables)
@@ -159,8 +165,13 @@ class _Asking:
         self._journal(row, case, str(report["verdict"]), took, said)
         if green(report):
             self._say(f"gate {row.id} of {_name(case)}: {report['verdict']} ({took:.1f} s): {said}")
-        else:
-            self.red.append(red_text(_name(case), report, row.id))
+            for note in _notes(row, case):
+                self._say(f"gate {row.id} of {_name(case)}: note: {note}")
+            return set()
+        red = _red_ids(report)
+        again = gate_acts.by_hand(gates.again(row, words, red))
+        self.red.append(red_text(_name(case), report, row.id, again))
+        return red
 
     def _keep(self, row: Gate, case: Case, report: dict[str, Any]) -> None:
         """A red one too: it is what the next plan decides by."""
@@ -185,6 +196,19 @@ class _Asking:
         self.session.say(f"{self.host.name}: {text}")
 
 
+def _notes(row: Gate, case: Case) -> list[str]:
+    """What the table of released engines would have refused, and the installed parser takes."""
+    if row.id != "flags":
+        return []
+    table = flag_rules.by_table(case.profile.service, case.command, case.variables)
+    said = [finding.message for finding in table.findings if finding.status is Status.FAIL]
+    return [f"the installed parser knows what the table of releases does not: {text}" for text in said]
+
+
+def _red_ids(report: dict[str, Any]) -> set[str]:
+    return {one["id"] for one in report["findings"] if one.get("status") in ("fail", "unknown")}
+
+
 def _name(case: Case) -> str:
     return case.desired.name if case.desired is not None else case.guest.name
 
@@ -205,7 +229,10 @@ def _profiles(session: Session, host: Host, machine: Machine) -> list[DesiredSer
         return []
     found: list[DesiredService | None] = []
     for item in session.plan(machine).of(CUTOVER, host.name):
-        found.append(item.payload.desired if isinstance(item.payload, Cutover) else item.payload)
+        cutover: Cutover = item.payload
+        # The very same profile was proven when it was new, and every second here is one without the service.
+        if cutover.mode != "again":
+            found.append(cutover.desired)
     if not found and not services(session, host, machine) and _gpu_gates(session, host, machine):
         return [None]
     return found

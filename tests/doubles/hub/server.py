@@ -90,11 +90,11 @@ class Hub:
             pass
 
         Handler.hub = hub
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self.port = self._server.server_address[1]
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
-        self._thread.start()
+        self._servers = [ThreadingHTTPServer((address, 0), Handler) for address in ("127.0.0.1", "127.0.0.2")]
+        self.port, self.cdn_port = (server.server_address[1] for server in self._servers)
+        for server in self._servers:
+            server.daemon_threads = True
+            threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
 
     @property
     def endpoint(self) -> str:
@@ -110,8 +110,9 @@ class Hub:
 
     def close(self) -> None:
         self.gone.set()
-        self._server.shutdown()
-        self._server.server_close()
+        for server in self._servers:
+            server.shutdown()
+            server.server_close()
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -228,7 +229,7 @@ class _Handler(BaseHTTPRequestHandler):
                 "X-Repo-Commit": repo.commit,
                 "X-Linked-Etag": f'"{repo.sha256(path)}"',
                 "X-Linked-Size": str(len(repo.files[path])),
-                "Location": f"http://localhost:{self.hub.port}/cdn/{key}",
+                "Location": f"http://127.0.0.2:{self.hub.cdn_port}/cdn/{key}",
             }
             self._send(302, linked, b"", None)
         else:
