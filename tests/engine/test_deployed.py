@@ -112,7 +112,10 @@ def change(
     def make(what: str, words: str, of: str) -> Change:
         with deployed.watched() as gap:
             run = told(what, deployed.apply_with(words))
-        outcome = deployed.outcome(of)
+        try:
+            outcome = deployed.outcome(of)
+        except FileNotFoundError:
+            pytest.fail(f"{what}: nothing was remembered of it\n{run.text[-4000:]}", pytrace=False)
         say(
             request.config,
             f"{what}: {outcome['mode']}, a start {outcome['start_s']} s, measured in {outcome['measured_s']} s, "
