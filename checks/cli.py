@@ -61,6 +61,14 @@ COMMANDS: dict[str, Row] = {
     "_generate": Row(
         "checks.serving.command:generate", "Waits until a server really generates.", hidden=True
     ),
+    "_drain": Row(
+        "checks.serving.cutover_command:drain", "Waits until a server has nothing to do.", hidden=True
+    ),
+    "_room": Row("checks.serving.cutover_command:room", "Memory that a trial may take.", hidden=True),
+    "_verdict": Row(
+        "checks.serving.cutover_command:verdict", "What a measurement means for a profile.", hidden=True
+    ),
+    "_outcome": Row("checks.serving.cutover_command:outcome", "What is remembered of a trial.", hidden=True),
 }
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pyinfra import context
 
-from provision import operations
+from provision import operations, operations_trial
 from provision.host.reboot import parse_permission
 from provision.plan import PHASES, Step, parse_phases
 from provision.run.errors import Refused, RunError
@@ -110,6 +110,7 @@ def stack() -> None:
     _carry_out(Step.STACK, "stack.engine", "build the engine environment")
     _carry_out(Step.STACK, "stack.model", "put the model")
     _carry_out(Step.STACK, "stack.fetch", "fetch the model")
+    _carry_out(Step.STACK, "stack.stated", "put the inventory's baseline")
     _carry_out(Step.STACK, "stack.stage", "stage and verify the unit")
 
 
@@ -120,14 +121,19 @@ def gate() -> None:
 
 
 def service() -> None:
-    """10. The cut-over: the staged unit takes over, generates, or the last good one comes back."""
+    """10. The cut-over: the staged unit takes over, generates, or the last good one comes back. Then the candidate is
+    tried, and becomes the service if it proves to be better."""
     _carry_out(Step.SERVICE, "container.restart", "restart the container")
     if _wanted(Step.SERVICE):
         operations.gate(restarted=True, name="10 service: the gate after a restart")
-    _carry_out(Step.SERVICE, "service.cutover", "put into service")
+    if _wanted(Step.SERVICE):
+        operations_trial.cut_over(kind="service.cutover", name="10 service: put into service")
+        operations_trial.cut_over(kind="service.measure", name="10 service: measure what runs")
+        operations_trial.cut_over(kind="service.candidate", name="10 service: try the candidate")
     if _wanted(Step.SERVICE):
         operations.prove(name="10 service: generates")
         operations.exchange_over(name="10 service: what was stopped for another driver is back")
+        operations_trial.verdicts(name="10 service: no candidate was refused")
 
 
 __all__ = [

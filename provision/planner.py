@@ -21,10 +21,10 @@ from provision.host.decide import host_plan, pending
 from provision.host.driver_checks import judge as driver_checks
 from provision.plan import Item, Plan, Refusal, Step, join
 from provision.spec import Guest, Machine
+from provision.stack import around, models, serving
 from provision.stack import decide as stack
-from provision.stack import models, serving
 from provision.stack.decide import Shipped, stack_plan
-from provision.stack.desired import DesiredService
+from provision.stack.desired import DesiredService, settled
 from provision.stack.fetching import Answers
 from provision.stack.scene import scene
 
@@ -67,6 +67,7 @@ def requests(machine: Machine, handover: Handover | None = None) -> list[str]:
         *userspace.host_requests(machine),
         *proxmox.requests(machine),
         *models.host_requests(machine),
+        *around.host_requests(machine),
     ]
     return list(dict.fromkeys(wanted))
 
@@ -79,6 +80,7 @@ def guest_requests(machine: Machine, guest: Guest, services: Sequence[DesiredSer
         dict.fromkeys(
             [
                 *stack.requests(guest, services),
+                *around.requests(guest, services),
                 *userspace.guest_requests(machine, guest),
                 *userspace_own.requests(machine, guest),
             ]
@@ -106,13 +108,27 @@ def plan_machine(
         parts.append(container_plan(machine, guest, host, moves_nodes(machine, guest, host, metal)))
         parts.append(userspace.guest_userspace_plan(machine, guest, host, inside))
         parts.append(userspace_own.plan(machine, guest, host, inside, wanted.prebuilt))
-        services = wanted.services[guest.name]
+        services = settle(machine, guest, wanted.services[guest.name], host, inside)
         parts.append(
             stack_plan(machine, guest, services, host, inside, wanted.pyz, wanted.uv, wanted.answers)
         )
         if any(item.kind == swap.STOP and item.subject == guest.name for item in metal):
             parts.append(_again(machine, guest, services, host, inside, parts[-1]))
     return join(machine.name, parts)
+
+
+def settle(
+    machine: Machine,
+    guest: Guest,
+    services: Sequence[DesiredService],
+    host: Snapshot,
+    inside: Snapshot | None,
+) -> tuple[DesiredService, ...]:
+    """The services with what only the machine says: configs of models that lie there, what was measured."""
+    return tuple(
+        settled(guest, desired, lambda one: around.seen(machine, guest, one, host, inside))
+        for desired in services
+    )
 
 
 def _again(

@@ -9,7 +9,7 @@ from checks.fit.advice import advice
 from checks.fit.ask import Budget, Model, Question
 from checks.fit.engines import budget, layers_of, longest
 from checks.fit.gpus import GIB, Gpus
-from checks.fit.shape import RECURRENT, Shape
+from checks.fit.shape import RECURRENT, undivided
 from checks.model import Finding, Status
 
 
@@ -51,7 +51,7 @@ def _ranks(model: Model, question: Question) -> Finding:
         wrong.append(f"{tp} ranks on {count} GPU{'s' if count != 1 else ''}")
     for name, shape in (("target", model.target), ("drafter", model.drafter)):
         if shape:
-            wrong += [f"{name}: {text}" for text in _undivided(shape, tp)]
+            wrong += [f"{name}: {text}" for text in undivided(shape, tp)]
     if wrong:
         sizes = [n for n in range(count, 0, -1) if not _all_undivided(model, n)]
         fix = f"use --tp {sizes[0]}" if sizes else "use another number of GPUs"
@@ -66,17 +66,7 @@ def _ranks(model: Model, question: Question) -> Finding:
 
 
 def _all_undivided(model: Model, tp: int) -> list[str]:
-    return _undivided(model.target, tp) + (_undivided(model.drafter, tp) if model.drafter else [])
-
-
-def _undivided(shape: Shape, tp: int) -> list[str]:
-    sizes = {"attention heads": shape.heads}
-    if shape.recurrent:
-        sizes |= {"key heads": shape.recurrent.key_heads, "value heads": shape.recurrent.value_heads}
-    out = [f"{count} {name} do not divide by {tp}" for name, count in sizes.items() if count % tp]
-    if not shape.latent and shape.kv_heads % tp and tp % shape.kv_heads:
-        out.append(f"{shape.kv_heads} key/value heads and {tp} ranks: neither divides the other")
-    return out
+    return undivided(model.target, tp) + (undivided(model.drafter, tp) if model.drafter else [])
 
 
 def _positions(model: Model, question: Question) -> Finding:

@@ -253,3 +253,14 @@ def _recurrent(text: Mapping[str, Any], unread: list[str]) -> Recurrent | None:
         number(text, "linear_conv_kernel_dim", default=4, most=64),
         single.get(str(text.get("mamba_ssm_dtype"))),
     )
+
+
+def undivided(shape: Shape, tp: int) -> list[str]:
+    """What ``tp`` ranks cannot share evenly: heads of attention and of recurrent layers, key/value heads."""
+    sizes = {"attention heads": shape.heads}
+    if shape.recurrent:
+        sizes |= {"key heads": shape.recurrent.key_heads, "value heads": shape.recurrent.value_heads}
+    out = [f"{count} {name} do not divide by {tp}" for name, count in sizes.items() if count % tp]
+    if not shape.latent and shape.kv_heads % tp and tp % shape.kv_heads:
+        out.append(f"{shape.kv_heads} key/value heads and {tp} ranks: neither divides the other")
+    return out

@@ -9,8 +9,10 @@ from pyinfra.api.host import Host
 
 from provision.acts import (
     assign,
+    baseline,
     confirm,
     container,
+    cutover,
     driver,
     driver_hold,
     driver_repository,
@@ -22,7 +24,6 @@ from provision.acts import (
     nodes,
     reboot,
     release,
-    service,
     stack,
     userspace,
     userspace_own,
@@ -69,7 +70,10 @@ ACTS: dict[str, Act] = {
     "stack.model": stack.put_model,
     "stack.fetch": fetch.fetch,
     "stack.stage": stack.stage,
-    "service.cutover": service.cutover,
+    "stack.stated": baseline.stated,
+    "service.cutover": cutover.cutover,
+    "service.measure": baseline.measure,
+    "service.candidate": cutover.cutover,
 }
 
 

@@ -106,11 +106,15 @@ def _is_ours(host: Host, put: ModelPut) -> bool:
 
 def stage(host: Host, desired: DesiredService, say: Voice) -> None:
     """Writes unit, environment, key and record beside what runs; only a unit that verifies counts as staged."""
+    if desired.launch.open:
+        raise ActFailed(f"{desired.service.unit} cannot be written: {'; '.join(desired.launch.open)}")
     checked = f"{desired.staged_folder}/.check/{desired.service.unit}"
     folders = shlex.join(["/etc/kpro/staged", desired.staged_folder, f"{desired.staged_folder}/.check"])
     shell.run(host, f"install -d -m 700 {folders} /etc/kpro/records", "making the folders of what is staged")
     if desired.record is not None:
         shell.put(host, desired.record_path, desired.record, mode="644")
+    if desired.silences is not None:
+        shell.put(host, desired.silences_path, desired.silences, mode="644")
     if desired.key is not None:
         shell.put(host, desired.key_path, desired.key.encode(), mode="600")
     else:

@@ -10,7 +10,8 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from provision.data import profiles
+from provision.data import engine_settings, launch, profiles
+from provision.data.around import Around
 from provision.data.profiles import Setting
 
 if TYPE_CHECKING:
@@ -22,6 +23,14 @@ class UnknownEngine(ValueError):
 
 
 @dataclass(frozen=True)
+class Library:
+    """A library of the guest's system that an engine links: no wheel brings it. ``package`` is Debian's."""
+
+    path: str
+    package: str
+
+
+@dataclass(frozen=True)
 class Kind:
     """An engine as software.
 
@@ -30,7 +39,9 @@ class Kind:
     flags that kpro sets itself and an inventory must not repeat. ``key_variable`` is the environment variable
     that carries the API key; None where the engine has no such way, and ``key_reason`` then says why a key
     cannot be kept secret. ``script`` is the module behind a program of its own, for an environment in which no such
-    program was installed.
+    program was installed. ``native`` are compiled modules that must load as well: a package can be imported whose own
+    code does not load, and its server then dies. ``libraries`` are what those link in the guest. ``subdirectory`` is
+    where its repository keeps what is installed.
     """
 
     kind: str
@@ -42,8 +53,11 @@ class Kind:
     source: str
     key_reason: str = ""
     environment: tuple[Setting, ...] = ()
-    parallel_flags: tuple[str, ...] = field(default=("--tensor-parallel-size", "--tp"))
+    parallel_flags: tuple[str, ...] = field(default=("--tensor-parallel-size", "--tp-size", "--tp"))
     script: str = ""
+    native: tuple[str, ...] = ()
+    libraries: tuple[Library, ...] = ()
+    subdirectory: str = ""
 
 
 @dataclass(frozen=True)
@@ -62,24 +76,6 @@ class Release:
     source: str
 
 
-_OFFLINE_WHY = "the files are pinned and verified; nothing may be fetched in their place"
-_CACHE_WHY = (
-    "one compile cache for several configurations is not neutral: vLLM 0.20.1 does not key it by the "
-    "drafter's layer ids"
-)
-_HUB = (
-    Setting("HF_HUB_OFFLINE", "1", _OFFLINE_WHY, "huggingface_hub, environment variables"),
-    Setting("TRANSFORMERS_OFFLINE", "1", _OFFLINE_WHY, "transformers, installation: offline mode"),
-)
-_TORCH_CACHES = (
-    Setting("TORCHINDUCTOR_CACHE_DIR", "{cache}/inductor", _CACHE_WHY, "PyTorch, compile-time caching"),
-    Setting("TRITON_CACHE_DIR", "{cache}/triton", _CACHE_WHY, "Triton, environment knobs"),
-)
-_VLLM = (
-    *_HUB,
-    Setting("VLLM_NO_USAGE_STATS", "1", "a service reports to nobody", "vLLM, usage stats collection"),
-    Setting("VLLM_CACHE_ROOT", "{cache}/vllm", _CACHE_WHY, "measured with vLLM 0.20.1"),
-)
 _VLLM_RESERVED = (
     "--model",
     "--host",
@@ -89,6 +85,8 @@ _VLLM_RESERVED = (
     "--speculative-config",
     "-sc",
 )
+
+_NOWHERE = Around()
 
 KINDS = (
     Kind(
@@ -108,7 +106,7 @@ KINDS = (
         ),
         reserved=_VLLM_RESERVED,
         key_variable="VLLM_API_KEY",
-        environment=_VLLM,
+        environment=engine_settings.VLLM,
         parallel_flags=("--tensor-parallel-size", "-tp"),
         script="vllm.entrypoints.cli.main",
         source="vllm-project/recipes 8959cf6, models/Qwen/Qwen3.6-27B.yaml; vLLM, environment variables",
@@ -132,17 +130,14 @@ KINDS = (
         ),
         reserved=_VLLM_RESERVED,
         key_variable="VLLM_API_KEY",
-        environment=(
-            *_VLLM,
-            Setting(
-                "VLLM_CPU_KVCACHE_SPACE",
-                "1",
-                "GiB of KV cache; the default takes a share of the machine's memory",
-                "vLLM, CPU installation",
-            ),
-        ),
+        environment=engine_settings.VLLM_CPU,
         parallel_flags=("--tensor-parallel-size", "-tp"),
-        source="run with vllm-cpu 0.32.0: its own `vllm` command fails (no package metadata for vllm)",
+        native=("vllm._C",),
+        libraries=(Library("/usr/lib/x86_64-linux-gnu/libnuma.so.1", "libnuma1"),),
+        source=(
+            "run with vllm-cpu 0.32.0: its own `vllm` command fails (no package metadata for vllm); without "
+            "libnuma.so.1 `import vllm` warns, and the server dies for want of init_cpu_memory_env"
+        ),
     ),
     Kind(
         kind="sglang",
@@ -178,8 +173,10 @@ KINDS = (
             "SGLang takes a key only as an argument and prints its resolved arguments, key included, into "
             "its log at start (server_args=…): listen on 127.0.0.1 and let a proxy in front ask for the key"
         ),
-        environment=(*_HUB, *_TORCH_CACHES),
+        environment=engine_settings.SGLANG,
+        subdirectory="python/",
         source=(
+            "sgl-project/sglang keeps its package in python/; "
             "sglang 0.5.10.post1, 0.5.11, 0.5.23: srt/entrypoints/engine.py logs server_args, no variable "
             "for the key; /metrics needs --enable-metrics"
         ),
@@ -251,26 +248,42 @@ def profile_of(service: Service) -> profiles.Profile:
     return found
 
 
-def profile_digest(service: Service) -> str:
-    """Twelve hex digits that change with whatever changes the compiled code: engine, model, drafter, flags.
+def profile_digest(service: Service, around: Around = _NOWHERE) -> str:
+    """Twelve hex digits that change with whatever changes the compiled code: engine with its sources, lock and patches,
+    model, drafter and what their configs say, flags, variables, GPUs and driver.
 
-    ``/var/cache/kpro/<digest>`` is the service's compile cache.
+    ``/var/cache/kpro/<digest>`` is the service's compile cache, and nobody else's.
     """
-    told = service.model_dump(mode="json", include={"engine", "model", "drafter", "profile", "flags"})
+    told = service.model_dump(
+        mode="json", include={"engine", "model", "drafter", "profile", "flags", "environment"}
+    )
     for files in (told["model"], told["drafter"] or {}):
         files.pop("folder", None)
-    for local in ("wheelhouse", "interpreter", "folders"):
+    for local in ("wheelhouse", "interpreter", "folders", "patches", "lock"):
         told["engine"].pop(local, None)
+    told |= {
+        "around": around.key,
+        "words": launched(service, around).flags,
+        "settings": [(row.name, row.value) for row in _settings(service)],
+    }
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:12]
 
 
-def command(service: Service, guest_env_path: str) -> list[str]:
-    """The argv of the service's server; its first word is the absolute path of a program in the environment.
-
-    An API key is never part of it. Raises UnknownEngine when engine, version or profile has no row.
-    """
+def launched(service: Service, around: Around = _NOWHERE) -> launch.Launch:
+    """The flags of the service, and what was chosen for it. Raises UnknownEngine when engine, version or profile has no
+    row, ValueError when the version cannot do the profile."""
     kind = kind_of(service.engine.kind)
     release_of(service.engine.kind, service.engine.version)
+    return launch.launch(service, kind, profile_of(service), around)
+
+
+def command(service: Service, guest_env_path: str, around: Around = _NOWHERE) -> list[str]:
+    """The argv of the service's server; its first word is the absolute path of a program in the environment.
+
+    An API key is never part of it. Raises as ``launched`` does.
+    """
+    kind = kind_of(service.engine.kind)
+    flags = launched(service, around).flags
     values = {
         "model": service.model.directory,
         "host": service.listen,
@@ -278,17 +291,25 @@ def command(service: Service, guest_env_path: str) -> list[str]:
         "name": service.name,
     }
     program, *rest = (word.format(**values) for word in kind.program)
-    drafter = service.drafter.directory if service.drafter else None
-    flags = profile_of(service).words(service.engine.version, drafter)
-    return [f"{guest_env_path.rstrip('/')}/bin/{program}", *rest, *flags, *service.flags]
+    return [f"{guest_env_path.rstrip('/')}/bin/{program}", *rest, *flags]
 
 
-def environment(service: Service) -> dict[str, str]:
-    """The variables of the service's unit, without its API key: the engine's, the profile's, then the
-    service's own, which win."""
-    cache = f"/var/cache/kpro/{profile_digest(service)}"
-    rows = [
-        *kind_of(service.engine.kind).environment,
-        *profile_of(service).variables(service.engine.version),
-    ]
-    return {row.name: row.value.replace("{cache}", cache) for row in rows} | service.environment
+def cache_folder(service: Service, around: Around = _NOWHERE) -> str:
+    """Where the service compiles to."""
+    return f"/var/cache/kpro/{profile_digest(service, around)}"
+
+
+def environment(service: Service, around: Around = _NOWHERE) -> dict[str, str]:
+    """The variables of the service's unit, without its API key: the engine's, the profile's, what the machine passes
+    on, what was measured, then the service's own, which win."""
+    cache = cache_folder(service, around)
+    rows = {row.name: row.value.replace("{cache}", cache) for row in _settings(service)}
+    if around.gpus > 1:
+        rows[engine_settings.NCCL_LOOPBACK.name] = engine_settings.NCCL_LOOPBACK.value
+    return rows | dict(around.passed) | dict(around.nccl) | service.environment
+
+
+def _settings(service: Service) -> list[Setting]:
+    version = service.engine.version
+    rows = kind_of(service.engine.kind).environment
+    return [*(row for row in rows if row.holds(version)), *profile_of(service).variables(version)]

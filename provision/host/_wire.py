@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -106,12 +107,19 @@ def _counting(host: Host, run_shell_command: Callable[..., Any]) -> Callable[...
     return counted
 
 
-def start(host: Host, command: str, stdout: Sink, stderr: Sink) -> tuple[Passage, Process]:
+def start(
+    host: Host, command: str, stdout: Sink, stderr: Sink, *, lasting: bool = False
+) -> tuple[Passage, Process]:
+    """``lasting``: it goes on, and keeps the machine busy, when the controller lets go of it in any way."""
     count(host)
     passage = Passage(host, command, lambda completed: completed)
     connector = host.connector
     if isinstance(connector, Relay):
         passage = connector.through(command)
+    if lasting:
+        # A session of its own: what ends a local command ends the whole group that it was started in.
+        words = f"setsid -w /bin/sh -c {shlex.quote(passage.command)}"
+        passage = Passage(passage.host, words, passage.judge)
     return passage, _start_on_metal(passage.host, passage.command, stdout, stderr)
 
 

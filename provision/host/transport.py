@@ -158,8 +158,12 @@ def execute(
     *,
     progress: Callable[[int], object] | None = None,
     timeout: float | None = None,
+    lasting: bool = False,
 ) -> Ended:
-    """The engine of the functions above, for a caller that wants the output while it comes."""
+    """The engine of the functions above, for a caller that wants the output while it comes.
+
+    A ``lasting`` command goes on to its end when the controller is interrupted; it must bear that nobody listens.
+    """
     until = None if timeout is None else time.monotonic() + timeout
     flow = _Flow()
 
@@ -177,7 +181,7 @@ def execute(
         else:
             process.close_stdin()
 
-    passage, process = start(host, command, flow.into(stdout), flow.into(stderr))
+    passage, process = start(host, command, flow.into(stdout), flow.into(stderr), lasting=lasting)
     flow.stop = process.stop
     rc: int | None = None
     whole = False

@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from provision.adopt.words import Started
 from provision.data import profiles
 
+_BLOCKS = range(2, 129)
+"""Block sizes that a drafter may have been started for: kpro itself takes the one in the drafter's config."""
+
 
 def profile_of(kind: str, version: str, started: Started, notes: list[str]) -> tuple[str, tuple[str, ...]]:
     """The profile whose flags are all among the words, the longest one; and the flags that are left."""
@@ -15,9 +18,10 @@ def profile_of(kind: str, version: str, started: Started, notes: list[str]) -> t
         profile = profiles.find(name, kind)
         if profile is None or not profile.fits(version) or (profile.drafter and started.drafter is None):
             continue
-        left = _without(started.flags, profile.words(version, started.drafter))
-        if left is not None and len(left) < len(best[1]):
-            best = name, left
+        for block in _BLOCKS if profile.reads_block else (None,):
+            left = _without(started.flags, profile.words(version, started.drafter, block))
+            if left is not None and len(left) < len(best[1]):
+                best = name, left
     if any(word.partition("=")[0] in ("--speculative-config", "-sc") for word in best[1]):
         notes.append(f"no profile drafts as it does: {best[1]}; the words stand in found.command alone")
         best = best[0], tuple(_without_option(best[1], ("--speculative-config", "-sc")))

@@ -65,7 +65,14 @@ def guarded(body: Callable[[Session, Host, Machine], Commands]) -> Commands:
         yield _fails(session, host, machine, error)
 
 
-def carried(session: Session, machine: Machine, item: Item) -> Callable[[State, Host], bool]:
+def carried(
+    session: Session,
+    machine: Machine,
+    item: Item,
+    forgiven: Callable[[RunError], RunError | None] = lambda problem: None,
+) -> Callable[[State, Host], bool]:
+    """``forgiven``: the problem that is told instead when the host did not fail by it."""
+
     def act(state: State, host: Host) -> bool:
         # A reboot tells how it gets on by itself.
         ticker = gevent.spawn(_tick, session, item.host, item.text) if item.kind != "reboot" else None
@@ -76,6 +83,12 @@ def carried(session: Session, machine: Machine, item: Item) -> Callable[[State, 
                 session.rebooted(machine)
         except (RunError, OSError) as error:
             problem = error if isinstance(error, RunError) else ActFailed(str(error))
+            told = forgiven(problem)
+            if told is not None:
+                session.problems.append(told)
+                session.say(f"{host.name}: {told}")
+                session.end(machine, item, str(told))
+                return True
             session.problems.append(problem)
             session.say(f"{host.name}: {problem}")
             if item.kind == "reboot" and not host.connected:

@@ -214,5 +214,6 @@ def told(outcomes: Sequence[runner.Outcome]) -> dict[str, Any]:
         "failed": [name for outcome in outcomes for name in outcome.failed],
         "pending": [name for outcome in outcomes for name in outcome.pending],
         "problems": [str(problem) for outcome in outcomes for problem in outcome.problems],
+        "trials": [trial for outcome in outcomes for trial in outcome.trials],
         "seconds": seconds,
     }

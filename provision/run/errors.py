@@ -5,6 +5,7 @@ RunError                 something went wrong, exit 1
 |-- Locked               another run holds the machine, exit 4; carries its owner
 |-- HostChanged          the machine is no longer as it was when the plan was shown
 |-- RebootPending        what came before is done, the machine has to boot and may not, exit 10; carries the reasons
+|-- CandidateRefused     a candidate was tried and is not better; what served before does so again
 `-- ActFailed            a change did not succeed
 """
 
@@ -53,3 +54,22 @@ class RebootPending(RunError):
 
 class ActFailed(RunError):
     pass
+
+
+class CandidateRefused(RunError):
+    """``host``: the guest's; ``cause``: lines, the headline first; ``later``: when it is looked at again."""
+
+    def __init__(
+        self,
+        host: str,
+        service: str,
+        profile: str,
+        cause: str,
+        later: str = "It is tried again when it changes in the inventory (provision status shows the verdict)",
+    ) -> None:
+        self.host = host
+        super().__init__(
+            f"{service}: the candidate {profile} was refused, and {service} goes on without it:\n"
+            + "\n".join(f"    {line}" for line in cause.splitlines())
+            + f"\n    {later}"
+        )

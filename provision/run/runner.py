@@ -37,6 +37,7 @@ class Outcome:
     seconds: dict[str, float]
     exit_code: int
     pending: tuple[str, ...] = ()
+    trials: tuple[dict[str, Any], ...] = ()
 
     def failed_on(self, machine: Machine) -> bool:
         """A machine fails as a unit: with its metal or with any of its guests. A pending reboot is no failure."""
@@ -88,6 +89,7 @@ class Run:
             callback.seconds,
             session.exit_code,
             tuple(sorted(session.pending)),
+            tuple(session.tried.trials),
         )
 
 

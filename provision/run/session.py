@@ -12,7 +12,7 @@ from typing import Any
 
 from gevent.lock import RLock
 from pyinfra.api.host import Host
-from pyinfra.api.state import BaseStateCallback, State
+from pyinfra.api.state import State
 
 from checks.snapshot import CouldNotLook
 from provision.assign.handover import Handover
@@ -29,6 +29,8 @@ from provision.run.errors import EXIT_DONE, EXIT_ERROR, HostChanged, RebootPendi
 from provision.run.exchange import Exchange
 from provision.run.hub import Asked
 from provision.run.journal import Journal, new_run_id
+from provision.run.told import Operations
+from provision.run.tried import Tried
 from provision.run.wanted import wanted_for
 from provision.spec import Machine
 
@@ -61,6 +63,7 @@ class Session:
         self.pending: dict[str, RebootPending] = {}
         self.ended: int | None = None
         self.changed: list[Item] = []
+        self.tried = Tried()
         self._journal: Journal | None = None
         self._locks: dict[str, lock.MachineLock] = {}
         self._lost: dict[str, RunError] = {}
@@ -74,7 +77,7 @@ class Session:
         self.handovers: dict[str, Handover] = {}
         # A machine and its guests are worked on by several greenlets at once; one of them looks, the others wait.
         self._one_at_a_time: dict[str, RLock] = defaultdict(RLock)
-        state.add_callback_handler(_Operations(self))  # type: ignore[no-untyped-call]
+        state.add_callback_handler(Operations(self))  # type: ignore[no-untyped-call]
 
     @classmethod
     def of(cls, state: State) -> Session:
@@ -287,14 +290,3 @@ class Session:
             wrong = [problem for problem in self.problems if not isinstance(problem, RebootPending)]
             return (wrong or self.problems)[0].exit_code
         return EXIT_ERROR if self.state.failed_hosts else EXIT_DONE
-
-
-class _Operations(BaseStateCallback):
-    """Writes the beginning of every operation into the journal."""
-
-    def __init__(self, session: Session) -> None:
-        self.session = session
-
-    def operation_host_start(self, state: State, host: Host, op_hash: str) -> None:  # type: ignore[override]
-        name = ", ".join(sorted(state.get_op_meta(op_hash).names))
-        self.session.tell_journal("operation", host=host.name, name=name)

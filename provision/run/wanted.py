@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from functools import cache
+from itertools import chain
 from pathlib import Path
 
 from checks import pack
@@ -12,7 +13,7 @@ from provision.driver.installer import Installer
 from provision.planner import Wanted
 from provision.spec import Machine
 from provision.stack.decide import Shipped
-from provision.stack.desired import desired_service
+from provision.stack.desired import DesiredService, desired_service
 
 
 @cache
@@ -33,13 +34,21 @@ def _shipped(path: Path) -> Shipped:
         return Shipped(str(path), hashlib.file_digest(file, "sha256").hexdigest())
 
 
+def _is_built(desired: DesiredService) -> bool:
+    """An engine environment is installed for it; one that lies in the guest as a tree is not."""
+    return desired.engine.tree is None or (desired.candidate is not None and _is_built(desired.candidate))
+
+
 def wanted_for(machine: Machine) -> Wanted:
     """Reads files of the controller only."""
     services = {
-        guest.name: tuple(desired_service(guest, service) for service in guest.services if guest.managed)
+        guest.name: tuple(
+            desired_service(guest, service, machine) for service in guest.services if guest.managed
+        )
         for guest in machine.guests
     }
-    uv = _uv() if any(services.values()) else None
+    built = any(map(_is_built, chain.from_iterable(services.values())))
+    uv = _uv() if built else None
     return Wanted(services, _pyz(), uv, (*prebuilt.held(), *_installers(machine)))
 
 

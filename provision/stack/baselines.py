@@ -2,7 +2,9 @@
 
 A reading belongs to a model and its commit, an engine and the digest of its environment, the GPUs, and the prompts
 that it was measured with: ``/var/lib/kpro/baselines/<service>/<key>.json``, as ``provcheck serve --save-baseline``
-writes it, and ``kpro``: who took it, for what. ``stated.json`` is what the inventory says (``Service.baseline``).
+writes it, and ``kpro``: who took it, for what. ``<key>.<profile>.json`` is the reading of one profile among those: what
+was measured before is held against itself, what is new against the best of its kind. ``stated.json`` is what the
+inventory says (``Service.baseline``).
 """
 
 from __future__ import annotations
@@ -97,6 +99,16 @@ def path(service: str, key: str) -> str:
     return f"{FOLDER}/{service}/{key}.json"
 
 
+def own_key(key: str, digest: str) -> str:
+    """The key of a profile's own reading."""
+    return f"{key}.{digest[:12]}"
+
+
+def fresh(kept: str) -> str:
+    """Where a measurement lies until it is decided whether it takes the place of the kept one."""
+    return f"{kept.removesuffix('.json')}.fresh"
+
+
 def read(key: str, text: str | None) -> Reading | None:
     """A kept reading; None when there is no file. Raises NoReading."""
     if text is None:
@@ -150,10 +162,12 @@ def stated(baseline: Baseline) -> bytes:
     return (json.dumps(data, indent=1, sort_keys=True) + "\n").encode()
 
 
-def with_origin(measured: bytes, run: str, digest: str, to: Belongs) -> bytes:
-    """A fresh reading with who took it and for what. Raises NoReading."""
-    read(to.key, measured.decode(errors="replace"))
-    data = json.loads(measured) | {"kpro": {"run": run, "digest": digest, "belongs": to.as_dict()}}
+def with_origin(measured: bytes, run: str, digest: str, to: Belongs | None) -> bytes:
+    """A fresh reading with who took it and for what; ``to`` None: of a profile that the inventory no longer has. Raises
+    NoReading."""
+    read("", measured.decode(errors="replace"))
+    origin = {"run": run, "digest": digest, "belongs": to.as_dict() if to else None}
+    data = json.loads(measured) | {"kpro": origin}
     return (json.dumps(data, indent=1, sort_keys=True) + "\n").encode()
 
 

@@ -23,10 +23,14 @@ def requests(guest: Guest, desired: DesiredService) -> list[str]:
     wanted = [f"file:{path}" for path in _MEMORY]
     fit = _fit_words(guest, desired)
     if fit is not None:
-        wanted.append(f"cmd:fit-{desired.digest[:12]}:{_asked(desired, (PYTHON, PYZ, *fit, '--json'))}")
+        wanted.append(f"cmd:fit-{_which(desired)}:{_asked(desired, (PYTHON, PYZ, *fit, '--json'))}")
     if guest.gpus:
-        wanted.append(f"cmd:gpus-{desired.digest[:12]}:{_asked(desired, (*desired.gate, '--json'))}")
+        wanted.append(f"cmd:gpus-{_which(desired)}:{_asked(desired, (*desired.gate, '--json'))}")
     return wanted
+
+
+def _which(desired: DesiredService) -> str:
+    return desired.name + (f"-{desired.staging}" if desired.staging else "")
 
 
 def _fit_words(guest: Guest, desired: DesiredService) -> tuple[str, ...] | None:
@@ -38,15 +42,11 @@ def _fit_words(guest: Guest, desired: DesiredService) -> tuple[str, ...] | None:
 
 
 def _asked(desired: DesiredService, words: Sequence[str]) -> str:
-    decided = f"/var/lib/kpro/good/{_name(desired)} {trials.path(_name(desired))}"
+    decided = f"{desired.good_path} {trials.path(desired.name)}"
     return (
         f"grep -qs {desired.digest} {decided} && exit 0; [ -e {PYZ} ] || exit 0; "
         f"{' '.join(map(_word, words))} 2>/dev/null; exit 0"
     )
-
-
-def _name(desired: DesiredService) -> str:
-    return desired.service.name
 
 
 def _word(text: str) -> str:
@@ -58,10 +58,10 @@ def room_for(guest: Guest, desired: DesiredService, inside: Snapshot) -> Room:
     """Decides from what the guest answered; what it did not answer means no room. Raises CouldNotLook."""
     found: Mapping[str, Any] = {}
     if _fit_words(guest, desired) is not None:
-        found = _facts(inside, f"fit-{desired.digest[:12]}")
+        found = _facts(inside, f"fit-{_which(desired)}")
     elif not guest.gpus:
         found = _of_files(desired, inside)
-    gpus: Mapping[str, Any] = _facts(inside, f"gpus-{desired.digest[:12]}") if guest.gpus else {"gpus": []}
+    gpus: Mapping[str, Any] = _facts(inside, f"gpus-{_which(desired)}") if guest.gpus else {"gpus": []}
     return room(found, gpus, ram_of(*(inside.text(path) for path in _MEMORY)))
 
 

@@ -36,11 +36,17 @@ class Cutover:
     candidate: bool = False
     asked: str = ""
 
+    @property
+    def digest(self) -> str:
+        return self.desired.digest
+
 
 @dataclass(frozen=True)
 class Measure:
-    """A service is measured as it runs: ``words`` of ``provcheck serve``, ``path`` of the baseline that is kept."""
+    """A service is measured as it runs: ``words`` of ``provcheck serve``, ``path`` of the baseline that is kept,
+    ``digest`` of the profile that runs."""
 
     desired: DesiredService
     words: tuple[str, ...]
     path: str
+    digest: str

@@ -12,6 +12,7 @@ from checks.snapshot import CouldNotLook, Snapshot
 from provision.plan import Item, Plan, Refusal, Step
 from provision.spec import Guest, Machine
 from provision.stack import models, serving
+from provision.stack.chosen import chosen
 from provision.stack.desired import PYZ, DesiredService
 from provision.stack.engine import decide as engine_decide
 from provision.stack.engine.desired import Shipped as Shipped
@@ -88,6 +89,9 @@ def stack_plan(
         if (services or guest.gpus) and (inside is None or inside.digest(PYZ) != pyz.sha256):
             items.append(Item(Step.STACK, "stack.provcheck", name, guest.name, f"put {PYZ}", pyz))
         for index, desired in enumerate(services):
+            said, wrong = chosen(desired, f"{where}.services[{index}]")
+            notes += said
+            refusals += wrong
             at = scene(machine, guest, desired, host, inside, f"{where}.services[{index}]")
             choice = serving.choice(at)
             # What runs from a tree that has changed since is not what was seen generating.
@@ -103,6 +107,8 @@ def stack_plan(
                 )
             items += serving.decide(at, choice, changed, refusals)
             notes += choice.notes
+        profiles = [one.engine for desired in services for one in serving.family(desired)]
+        notes += engine_decide.earlier(profiles, inside)
     except CouldNotLook as error:
         refusals.append(
             Refusal(
@@ -115,7 +121,7 @@ def stack_plan(
     return Plan(
         machine.name,
         tuple({item.id: item for item in items}.values()),
-        tuple(refusals),
+        tuple(dict.fromkeys(refusals)),
         tuple(dict.fromkeys(notes)),
     )
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from provision.data import engines
-from provision.spec import Guest, Model, Service
+from provision.data.around import Around
+from provision.data.launch import Launch
+from provision.spec import Guest, Machine, Model, Service
+from provision.spec_silence import file_of
+from provision.stack.around import on_controller
 from provision.stack.engine.decide import UV as UV
 from provision.stack.engine.desired import DesiredEngine, desired_engine
 from provision.stack.manifest import manifest
-from provision.templates import render
+from provision.stack.unit import rendered
 
 PYZ = "/opt/kpro/provcheck.pyz"
 PYTHON = "/usr/bin/python3"
@@ -42,7 +45,7 @@ class DesiredService:
     """Everything that one service needs in its guest. ``digest`` names the whole of it.
 
     ``trial``: the same profile as a unit of its own on loopback, where it is tried; ``candidate``: the service with
-    its candidate in place, which has a trial too. ``staging``: the folder below /etc/kpro/staged that keeps these
+    its candidate in place, which has a trial too. ``staging``: the folder below /etc/kpro/staged that keeps the two
     apart.
     """
 
@@ -58,6 +61,8 @@ class DesiredService:
     trial: DesiredService | None = field(default=None, repr=False)
     candidate: DesiredService | None = field(default=None, repr=False)
     staging: str = ""
+    around: Around = field(default_factory=Around, repr=False)
+    launch: Launch = field(default_factory=Launch, repr=False, compare=False)
 
     @property
     def name(self) -> str:
@@ -75,6 +80,15 @@ class DesiredService:
     def record_path(self) -> str:
         """Named by its content: what runs keeps the record that it was started with."""
         return record_path(self.record or b"")
+
+    @property
+    def silences(self) -> bytes | None:
+        return file_of(self.service.silences)
+
+    @property
+    def silences_path(self) -> str:
+        """Not named by its content: other words of a silence are no reason to start the service anew."""
+        return silences_path(self.service)
 
     @property
     def key_path(self) -> str:
@@ -127,91 +141,97 @@ def desired_models(service: Service, known: Sequence[DesiredModel] = ()) -> tupl
     return tuple(found)
 
 
+def silences_path(service: Service) -> str:
+    return f"/etc/kpro/{service.name}.silences.json"
+
+
 def record_path(record: bytes) -> str:
     return f"/etc/kpro/records/{sha256(record)[:16]}.json"
 
 
-def gate_command(guest: Guest, record: bytes | None) -> tuple[str, ...]:
+def gate_command(guest: Guest, record: bytes | None, service: Service | None = None) -> tuple[str, ...]:
     """The gate: run by the chain where the service will run, and again by the unit at every start."""
     command = [PYTHON, PYZ, "gpus", "--expect", str(len(guest.gpus)), "--gate"]
     if record is not None:
         command += ["--replay", record_path(record)]
+    if service is not None and service.silences:
+        command += ["--silences", silences_path(service)]
     return tuple(command)
 
 
-def desired_service(guest: Guest, service: Service) -> DesiredService:
-    """Reads the controller's files (wheels, model folder, key, record) and renders unit and environment: of the
-    service, of its candidate, and of both where they are tried."""
-    made = _with_trial(guest, service, "", ())
+def desired_service(guest: Guest, service: Service, machine: Machine | None = None) -> DesiredService:
+    """Reads the controller's files (wheels, model folder, key, record) and renders unit and environment, of the
+    service, of its candidate, and of both where they are tried: as far as is known without looking at the machine
+    (``settled`` does the rest)."""
+    made = _with_trial(guest, service, machine, "", ())
     promoted = service.promoted()
     if promoted is None:
         return made
-    return replace(made, candidate=_with_trial(guest, promoted, "candidate", made.models))
+    return replace(made, candidate=_with_trial(guest, promoted, machine, "candidate", made.models))
 
 
 def _with_trial(
-    guest: Guest, service: Service, staging: str, known: Sequence[DesiredModel]
+    guest: Guest, service: Service, machine: Machine | None, staging: str, known: Sequence[DesiredModel]
 ) -> DesiredService:
     """A profile and its trial. There is no trial where the port for it is another service's."""
-    made = _profile(guest, service, staging, desired_engine(service.engine), desired_models(service, known))
+    engine, models = desired_engine(service.engine), desired_models(service, known)
+    made = _profile(guest, service, machine, staging, engine, models)
     beside = service.on_loopback()
     if beside is None or any(other.port == beside.port for other in guest.services):
         return made
-    trial = _profile(guest, beside, f"{staging}-trial".lstrip("-"), made.engine, made.models)
+    trial = _profile(guest, beside, machine, f"{staging}-trial".lstrip("-"), made.engine, made.models)
     return replace(made, trial=trial)
 
 
 def _profile(
     guest: Guest,
     service: Service,
+    machine: Machine | None,
     staging: str,
     engine: DesiredEngine,
     models: tuple[DesiredModel, ...],
 ) -> DesiredService:
     """One profile as it is started."""
     record = service.replay.read_bytes() if service.replay is not None else None
-    gate = gate_command(guest, record)
-    variables = dict(engines.environment(service))
-    key: str | None = None
-    if service.api_key_file is not None:
-        variable = engines.kind_of(service.engine.kind).key_variable
-        if variable is None:
-            raise ValueError(f"{service.engine.kind} has no way to be given a key in secret")
-        key = variables[variable] = service.api_key_file.read_text().strip()
-    environment = "".join(f"{name}={_quoted(value)}\n" for name, value in sorted(variables.items()))
-    text = render(
-        "service.unit.j2",
-        name=service.name,
-        engine=f"{service.engine.kind} {service.engine.version}",
-        gpus=len(guest.gpus),
-        gate=[_unit_word(word) for word in gate],
-        command=[_unit_word(word) for word in engines.command(service, engine.path)],
-    )
-    digest = sha256(
-        "\0".join([text, environment, sha256(record or b""), *(m.manifest or "" for m in models)])
-    )
+    gate = gate_command(guest, record, service)
+    key = service.api_key_file.read_text().strip() if service.api_key_file is not None else None
+    around = on_controller(guest, service, engine.digest, machine)
+    also = (sha256(record or b""), *(model.manifest or "" for model in models))
+    made = rendered(guest, service, engine.path, gate, around, key, also)
     return DesiredService(
         service,
         engine,
         models,
         gate,
-        text.replace("@digest@", digest),
-        environment,
+        made.unit,
+        made.environment,
         key,
         record,
-        digest,
+        made.digest,
         staging=staging,
+        around=around,
+        launch=made.launch,
     )
 
 
-def _quoted(value: str) -> str:
-    """A value of a systemd environment file: double quotes, with backslash escapes for the four that need them."""
-    return '"' + "".join(f"\\{char}" if char in '"\\`$' else char for char in value) + '"'
-
-
-def _unit_word(word: str) -> str:
-    """One word of an ExecStart line: specifiers and variables off, quoted where systemd would split."""
-    word = word.replace("%", "%%").replace("$", "$$")
-    if word and not any(char in word for char in " \t\n\"'\\;"):
-        return word
-    return '"' + word.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+def settled(
+    guest: Guest, desired: DesiredService, look: Callable[[DesiredService], Around]
+) -> DesiredService:
+    """The same service, its trial and its candidate, rendered with what ``look`` saw for each."""
+    trial = settled(guest, desired.trial, look) if desired.trial is not None else None
+    candidate = settled(guest, desired.candidate, look) if desired.candidate is not None else None
+    if trial is not desired.trial or candidate is not desired.candidate:
+        desired = replace(desired, trial=trial, candidate=candidate)
+    around = look(desired)
+    if around == desired.around:
+        return desired
+    also = (sha256(desired.record or b""), *(model.manifest or "" for model in desired.models))
+    made = rendered(guest, desired.service, desired.engine.path, desired.gate, around, desired.key, also)
+    return replace(
+        desired,
+        unit=made.unit,
+        environment=made.environment,
+        digest=made.digest,
+        around=around,
+        launch=made.launch,
+    )

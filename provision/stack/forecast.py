@@ -33,16 +33,25 @@ def figures(digest: str, held: Held) -> Figures:
     return Figures(measured=measured)
 
 
-def forecast(name: str, mode: Mode, tried_apart: bool, known: Figures) -> str:
-    """One sentence. ``tried_apart``: the trial is a unit of its own, so that the profile is started twice."""
+@dataclass(frozen=True)
+class Forecast:
+    """``text``: one sentence; ``seconds`` without the service, None where that is not known."""
+
+    text: str
+    seconds: float | None
+
+
+def forecast(name: str, mode: Mode, tried_apart: bool, known: Figures) -> Forecast:
+    """``tried_apart``: the trial is a unit of its own, so that the profile is started twice."""
     if mode == "first":
-        return f"{name} does not serve now, so nothing goes down"
+        return Forecast(f"{name} does not serve now, so nothing goes down", 0.0)
     starts = 2 if mode == "swap" and tried_apart else 1
     measuring = mode == "swap"
     what = f"{starts} start{'s' if starts > 1 else ''}" + (" and the measuring" if measuring else "")
     before = f"{name} keeps serving while it is tried, and then " if mode == "beside" else f"{name} "
     if known.start is None:
-        return f"{before}is down for {what}; for how long is not known: no start of it was measured here yet"
+        text = f"{before}is down for {what}; for how long is not known: no start of it was measured here yet"
+        return Forecast(text, None)
     lasts = starts * known.start
     parts = [f"{starts} x {_seconds(known.start)}" if starts > 1 else _seconds(known.start)]
     if measuring:
@@ -52,7 +61,8 @@ def forecast(name: str, mode: Mode, tried_apart: bool, known: Figures) -> str:
             if known.measured is not None
             else f"at most {MEASURE_SECONDS} s of measuring"
         )
-    return f"{before}is down for about {lasts:.0f} s: {what} ({', '.join(parts)}), {known.source}"
+    text = f"{before}is down for about {lasts:.0f} s: {what} ({', '.join(parts)}), {known.source}"
+    return Forecast(text, round(lasts, 1))
 
 
 def _seconds(value: float) -> str:

@@ -7,29 +7,39 @@ from provision.stack import baselines, candidate
 from provision.stack.baselines import Reading
 from provision.stack.candidate import Choice
 from provision.stack.desired import DesiredService
+from provision.stack.forecast import MEASURE_SECONDS
 from provision.stack.held import Held
 from provision.stack.scene import Scene
 
 
 def against(at: Scene, choice: Choice) -> tuple[str, Reading | None]:
-    """The file that a candidate is held against, and what is in it: the best reading of what serves, else the one that
-    belongs to what is to serve. None: it is still to be measured."""
+    """The file that a candidate is held against, and what is in it: the reading of what serves. None: it is still to be
+    measured."""
     seen = at.held or Held()
-    same = [one for one in seen.readings.values() if one.digest and one.digest == seen.serving]
-    if same:
-        best = max(same, key=lambda one: one.tok_s)
-        return baselines.path(at.own.name, best.key), best
-    key = at.key(choice.serve) if choice.serve is not None else seen.serving[:12]
+    if (own := _of(seen, seen.serving)) is not None and not (
+        choice.serve and choice.serve.digest != seen.serving
+    ):
+        return baselines.path(at.own.name, own.key), own
+    key = baselines.own_key(at.key(choice.serve), choice.serve.digest) if choice.serve else seen.serving[:12]
     return baselines.path(at.own.name, key), seen.readings.get(key)
 
 
+def _of(seen: Held, digest: str) -> Reading | None:
+    """The best reading that was taken of exactly this profile."""
+    same = [one for one in seen.readings.values() if digest and one.digest == digest]
+    return max(same, key=lambda one: one.tok_s, default=None)
+
+
 def held_to(at: Scene, desired: DesiredService) -> tuple[str | None, float | None]:
-    """(file of the baseline, least ratio to its tokens/s) of a profile that is no candidate. What the inventory states
-    is a limit too: of the two, the one that asks for more."""
+    """(file of the baseline, least ratio to its tokens/s) of a profile that is no candidate: its own earlier reading,
+    else the best of its kind. What the inventory states is a limit too: of the two, the one that asks for more."""
     fail, stated = _fail(desired), _stated_rate(at)
-    kept = at.held.readings.get(at.key(desired)) if at.held is not None else None
+    seen = at.held or Held()
+    kept = _of(seen, desired.digest) or seen.readings.get(at.key(desired))
     if kept is not None:
-        return at.path(desired), max(fail, fail * stated / kept.tok_s) if stated else fail
+        return baselines.path(at.own.name, kept.key), max(
+            fail, fail * stated / kept.tok_s
+        ) if stated else fail
     if at.own.service.baseline is not None:
         return baselines.path(at.own.name, baselines.STATED), fail if stated else None
     return None, None
@@ -53,8 +63,9 @@ def _stated_rate(at: Scene) -> float | None:
 
 
 def gate_words(thresholds: dict[str, float], baseline: str | None, level: int) -> tuple[str, ...]:
-    """Words of ``provcheck serve`` behind the URL."""
-    words = [word for name, n in sorted(thresholds.items()) for word in ("--limit", f"{name}={n:g}")]
+    """Words of ``provcheck serve`` behind the URL; never none, since that would be no measurement."""
+    words = ["--seconds", str(MEASURE_SECONDS)]
+    words += [word for name, n in sorted(thresholds.items()) for word in ("--limit", f"{name}={n:g}")]
     words += ["--baseline", baseline] if baseline else []
     words += ["--concurrency", str(level)] if level > 1 else []
     return tuple(words)

@@ -27,12 +27,13 @@ def requests(guest: Guest, desired: DesiredService) -> list[str]:
     for one in family(desired):
         wanted += [
             *(f"sha:{path}" for path in (one.staged_unit, one.staged_environment, one.record_path)),
+            f"sha:{one.silences_path}",
             held.started_request(one),
         ]
         if one.trial is not None:
             unit = one.trial.service.unit
             wanted += [
-                *(f"sha:{path}" for path in (one.trial.staged_unit, one.trial.staged_environment)),
+                f"sha:{one.trial.silences_path}",
                 f"cmd:unit-{one.trial.name}:systemctl show -p ActiveState -p SubState -p MainPID {unit}",
                 f"dir:{one.trial.unit_path}.d",
                 *beside.requests(guest, one),
@@ -82,7 +83,7 @@ def _serve(at: Scene, desired: DesiredService, changed: bool, refusals: list[Ref
     if not at.held.serving or desired.trial is None:
         return [*items, _cutover(at, desired, "swap", None)]
     room = beside.room_for(at.guest, desired, at.inside)
-    items += _trial(at, desired.trial, refusals, f"{at.where}.port")
+    _trial(at, desired.trial, refusals, f"{at.where}.port")
     return [*items, _cutover(at, desired, "beside" if room.beside else "swap", desired.trial, room)]
 
 
@@ -114,10 +115,10 @@ def _due(at: Scene, chosen: Choice, due: DesiredService, refusals: list[Refusal]
             )
     mode: Mode = "beside" if wish == "beside" or (wish == "auto" and room.beside) else "swap"
     items = [] if at.inside is not None and _staged(due, at.inside) else [_stage(at, due)]
-    items += _trial(at, due.trial, refusals, where)
+    _trial(at, due.trial, refusals, where)
     path, running = measures.against(at, chosen)
     if running is None and at.held is not None and _serves(at.held, chosen):
-        items.append(_measure(at, path))
+        items.append(_measure(at, at.path(chosen.serve) if chosen.serve else path))
     return [*items, _cutover(at, due, mode, due.trial, room, (path, running))]
 
 
@@ -126,16 +127,16 @@ def _serves(seen: Held, chosen: Choice) -> bool:
     return bool(seen.serving) and (chosen.serve is None or seen.serving == chosen.serve.digest)
 
 
-def _trial(at: Scene, trial: DesiredService, refusals: list[Refusal], where: str) -> list[Item]:
+def _trial(at: Scene, trial: DesiredService, refusals: list[Refusal], where: str) -> None:
     taken_port(at.guest, trial, at.host, at.inside, refusals, where)
     drop_ins(trial, at.inside, refusals, where)
-    return [] if at.inside is not None and _staged(trial, at.inside) else [_stage(at, trial)]
 
 
 def _staged(desired: DesiredService, inside: Snapshot) -> bool:
     files = (inside.digest(desired.staged_unit), inside.digest(desired.staged_environment))
     record = desired.record is None or inside.digest(desired.record_path) == sha256(desired.record)
-    return record and files == (sha256(desired.unit), sha256(desired.environment))
+    silences = desired.silences is None or inside.digest(desired.silences_path) == sha256(desired.silences)
+    return record and silences and files == (sha256(desired.unit), sha256(desired.environment))
 
 
 def _stage(at: Scene, desired: DesiredService) -> Item:
@@ -160,7 +161,12 @@ def _measure(at: Scene, path: str) -> Item:
     text = f"measure {at.own.name} as it runs and keep that as its baseline (test requests for at most 120 s)"
     words = measures.gate_words(at.own.service.thresholds, None, measures.level(at))
     return Item(
-        Step.SERVICE, "service.measure", at.guest_host, at.own.name, text, Measure(at.own, words, path)
+        Step.SERVICE,
+        "service.measure",
+        at.guest_host,
+        at.own.name,
+        text,
+        Measure(at.own, words, path, at.held.serving if at.held else ""),
     )
 
 
@@ -185,16 +191,18 @@ def _cutover(
         mode,
         measures.gate_words(desired.service.thresholds, path, measures.level(at)),
         least,
-        at.path(desired),
+        baselines.fresh(at.path(desired)),
         at.own.service.drain_seconds,
-        told,
+        told.text,
         against is not None,
         candidate.asked(at.own.service) if against is not None else "",
     )
     kind = "service.cutover" if against is None else "service.candidate"
     item = Item(Step.SERVICE, kind, at.guest_host, at.own.name, _text(at, cutover), cutover)
-    costs = (f"{at.own.name} is down while it is tried",) if mode == "swap" else ()
-    return replace(item, costs=costs, details=_details(cutover, room))
+    # What a guest that cannot be entered holds is not known: an old service may come up with it.
+    down = mode == "swap" or at.inside is None
+    costs = (f"{at.own.name} is down while it is tried",) if down else ()
+    return replace(item, costs=costs, details=_details(cutover, told.seconds, room))
 
 
 def _text(at: Scene, asked: Cutover) -> str:
@@ -209,13 +217,14 @@ def _text(at: Scene, asked: Cutover) -> str:
     return f"swap {name} for {what}, tried{place or ' in its place'}; {asked.forecast}"
 
 
-def _details(asked: Cutover, room: Room | None) -> dict[str, Any]:
+def _details(asked: Cutover, down: float | None, room: Room | None) -> dict[str, Any]:
     return {
         "mode": asked.mode,
         "profile": candidate.name_of(asked.desired),
         "digest": asked.desired.digest,
         "candidate": asked.candidate,
         "forecast": asked.forecast,
+        "forecast_s": down,
         "held_to": {"words": list(asked.gate), "beats": asked.beats},
         "keeps_baseline": asked.keep_baseline,
         "room": None if room is None else {"beside": room.beside, "why": room.why},

@@ -10,6 +10,7 @@ from checks.snapshot import CouldNotLook
 from provision import inventory as inventories
 from provision.host.observe import observe
 from provision.plan import PHASES
+from provision.planner import settle
 from provision.run import runner
 from provision.run.commands import Answer, finish
 from provision.run.errors import EXIT_DONE, EXIT_ERROR, RunError
@@ -66,6 +67,17 @@ def _of(path: Path, machine: Machine, hosts: Sequence[str], inventory: str) -> S
         except CouldNotLook:
             wrote, digests = {}, None
         reasons = verdicts.reasons({change.run for change in wrote.values()})
-        status = status_of(machine, plan, run.session.observed(machine), beside, digests, reasons)
+        observed = run.session.observed(machine)
+        services = {
+            guest.name: settle(
+                machine,
+                guest,
+                run.session.wanted(machine).services[guest.name],
+                observed.host,
+                observed.guests.get(guest.name),
+            )
+            for guest in machine.guests
+        }
+        status = status_of(machine, plan, observed, beside, digests, reasons, services)
     held = status.locked_by
     return replace(status, locked_by=describe(held)) if held not in (None, "unknown") else status

@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import Console
 
 from provision.printable import escape
+from provision.status import serving
 from provision.status.state import UNKNOWN, Status
 
 _COLOURS = {"in sync": "green", "pending": "yellow", "refused": "red", "unknown": "red"}
@@ -50,6 +51,8 @@ def _machine(out: Console, status: Status) -> None:
                 f"    {escape(service['unit'])}: [{colour}]{escape(service['active'])}[/], "
                 f"{escape(service['engine'])}, {escape(service['model'])}, port {service['port']}"
             )
+            for line in serving.lines(service):
+                out.print(f"      {escape(line)}")
             if service["drift"]:
                 fields = ", ".join(one["field"] for one in service["drift"])
                 out.print(f"      [yellow]other than the inventory says:[/] {escape(fields)}")

@@ -12,7 +12,8 @@ from provision.host import reboot, view
 from provision.plan import Plan
 from provision.planner import Observed
 from provision.spec import Guest, Machine, Service
-from provision.status import adopted, looks
+from provision.stack.desired import DesiredService
+from provision.status import adopted, looks, serving
 
 UNKNOWN = "unknown"
 T = TypeVar("T")
@@ -81,9 +82,10 @@ def status_of(
     beside: Snapshot,
     digests: Snapshot | None,
     reasons: Mapping[str, str],
+    services: Mapping[str, Sequence[DesiredService]] | None = None,
 ) -> Status:
     """``beside``: the answer to ``looks.REQUESTS``; ``digests``: that to ``looks.drift_requests``; ``reasons``: what
-    runs were for, by their id."""
+    runs were for, by their id; ``services``: kpro's own, by the name of their guest, as they should be."""
     unknown: dict[str, str] = {}
 
     def ask(what: str, read: Callable[[], T], otherwise: S) -> T | S:
@@ -106,7 +108,9 @@ def status_of(
         tuple(map(str, plan.refusals)),
         driver,
         kernel,
-        tuple(_guest(machine, guest, observed, unknown) for guest in machine.guests),
+        tuple(
+            _guest(guest, observed, (services or {}).get(guest.name, ()), unknown) for guest in machine.guests
+        ),
         run.as_dict() if isinstance(run, looks.LastRun) else run,
         UNKNOWN if wrote is None or digests is None else looks.drift(digests, wrote, reasons),
         tuple(item.text for item in plan.items if item.kind == "reboot"),
@@ -139,36 +143,48 @@ def _armed(host: Snapshot) -> str | None:
     return run[1] if run else "a run without a name"
 
 
-def _guest(machine: Machine, guest: Guest, observed: Observed, unknown: dict[str, str]) -> dict[str, Any]:
+def _guest(
+    guest: Guest, observed: Observed, services: Sequence[DesiredService], unknown: dict[str, str]
+) -> dict[str, Any]:
     try:
         state = view.guest_state(observed.host, guest)
     except CouldNotLook as error:
         state = UNKNOWN
         unknown[f"guest {guest.name}"] = str(error)
     inside = observed.guests.get(guest.name)
+    wanted = {desired.name: desired for desired in services}
     return {
         "guest": guest.name,
         "id": guest.id,
         "backend": guest.backend,
         "state": state,
-        "services": [_service(service, guest, inside, unknown) for service in guest.services],
+        "services": [
+            _service(service, wanted.get(service.name), guest, inside, unknown) for service in guest.services
+        ],
     }
 
 
 def _service(
-    service: Service, guest: Guest, inside: Snapshot | None, unknown: dict[str, str]
+    service: Service,
+    desired: DesiredService | None,
+    guest: Guest,
+    inside: Snapshot | None,
+    unknown: dict[str, str],
 ) -> dict[str, Any]:
-    """The unit's state by systemd. The versions are those that the inventory pins; of somebody else's service,
-    those that are seen."""
+    """The unit's state by systemd. The versions are those of the profile that runs, and those that the inventory pins
+    where it does not; of somebody else's service, those that are seen."""
     seen: dict[str, Any] = {"active": UNKNOWN, "sub_state": UNKNOWN}
     try:
         seen |= _kpros(service, inside) if guest.managed else adopted.seen(service, inside)
+        if desired is not None and inside is not None:
+            seen |= serving.kept(desired, inside)
     except CouldNotLook as error:
         unknown[f"service {service.name} in {guest.name}"] = str(error)
     return {
         "service": service.name,
         "unit": service.unit,
         "drift": [],
+        "baselines": serving.stated(service),
         "engine": f"{service.engine.kind} {service.engine.version}",
         "model": f"{service.model.repo}@{service.model.revision[:12]}",
         "port": service.port,

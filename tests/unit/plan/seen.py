@@ -87,9 +87,14 @@ class Seen:
         self.put("sha", baselines.path(name, baselines.STATED), None)
         lines = [f"{key} {base64.b64encode(data).decode()}\n" for key, data in (readings or {}).items()]
         self.cmd(f"baselines-{name}", "".join(lines))
+        self.put("file", "/proc/meminfo", "MemTotal: 67108864 kB\nMemAvailable: 33554432 kB\n")
+        for file in ("max", "current", "stat"):
+            self.put("file", f"/sys/fs/cgroup/memory.{file}", None)
         for one in (desired, desired.candidate):
             if one is None or one.trial is None:
                 continue
+            which = one.name + (f"-{one.staging}" if one.staging else "")
+            self.cmd(f"gpus-{which}", "").cmd(f"fit-{which}", "")
             for path in (one.staged_unit, one.staged_environment, one.record_path):
                 if ("sha", path) not in self.sections:
                     self.put("sha", path, None)
@@ -97,8 +102,6 @@ class Seen:
                 self.put("file", one.engine.marker, None)
             name = f"started-{one.name}" + (f"-{one.staging}" if one.staging else "")
             self.cmd(name, "")
-            for path in (one.trial.staged_unit, one.trial.staged_environment):
-                self.put("sha", path, None)
             self.cmd(f"unit-{one.trial.name}", "ActiveState=inactive\n").put(
                 "dir", f"{one.trial.unit_path}.d", None
             )

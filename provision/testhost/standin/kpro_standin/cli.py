@@ -11,7 +11,7 @@ import threading
 from pathlib import Path
 
 from .engine import Engine
-from .faults import FAULTS
+from .faults import FAULTS, take_memory
 from .model import ModelError, read_model
 from .server import NOTE, Server
 from .speculation import SpeculationError, parse_speculation
@@ -61,6 +61,8 @@ def _serve(server: Server, options: argparse.Namespace, stop: threading.Event) -
     thread.start()
     log.info("on %s port %d, starting: %s", options.host, server.server_port, _described(engine))
     stop.wait(options.start_seconds)
+    if options.fault == "memory":
+        take_memory(stop.is_set)
     if options.fault == "crash" and not stop.is_set():
         log.error("RuntimeError: Engine core initialization failed (fault: crash)")
         return 1

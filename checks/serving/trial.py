@@ -1,0 +1,78 @@
+"""What a measurement of a profile means for it: accepted or refused, and what is remembered of that. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+_GREEN = ("pass", "warn")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """``why``: lines, the headline first; empty when there is nothing to say."""
+
+    accepted: bool
+    why: tuple[str, ...]
+
+
+def judge(report: Any, code: int, beats: float | None = None, baseline: Any = None) -> Verdict:
+    """``report``: of ``provcheck serve --json``, None when there is none; ``code``: its exit code; ``beats``: the least
+    ratio to the tokens/s of ``baseline`` that counts. What could not be looked at is refused."""
+    if not isinstance(report, dict) or report.get("schema") != "provcheck/1":
+        return Verdict(False, (f"the measurement gave no report (exit {code})",))
+    findings = [item for item in report.get("findings") or () if isinstance(item, dict)]
+    if report.get("verdict") not in _GREEN or code != 0:
+        return Verdict(False, _red(report, findings))
+    odd = tuple(_line(item) for item in findings if item.get("status") == "warn")
+    if beats is None:
+        return Verdict(True, odd)
+    reached, known = tok_s(report), baseline.get("tok_s") if isinstance(baseline, dict) else None
+    if not reached or not isinstance(known, (int, float)) or known <= 0:
+        what = "of the baseline" if reached else "of this run"
+        return Verdict(
+            False, (f"whether it is faster is not knowable: there is no decode speed {what}", *odd)
+        )
+    ratio = reached / known
+    told = f"{reached:.1f} tok/s decode, the baseline {known:.1f}: {ratio:.2f}x, {beats:.2f}x is asked for"
+    return Verdict(ratio >= beats, (told if ratio >= beats else f"not better than what serves: {told}", *odd))
+
+
+def stays(before: Any, digest: Any) -> bool:
+    """Is the record that is there of another profile, and was that one accepted?"""
+    return isinstance(before, dict) and before.get("verdict") == "accepted" and before.get("digest") != digest
+
+
+def _red(report: dict[str, Any], findings: list[dict[str, Any]]) -> tuple[str, ...]:
+    diagnosis = (report.get("facts") or {}).get("diagnosis")
+    headline = diagnosis.get("headline") if isinstance(diagnosis, dict) else None
+    bad = [
+        item
+        for item in findings
+        if item.get("status") in ("fail", "unknown") and item.get("id") != "serve.diagnosis"
+    ]
+    lines = [_line(item) for item in bad]
+    if headline and headline != "nothing to explain":
+        lines.insert(0, f"diagnosis: {headline}")
+    return tuple(lines or [f"the measurement is {report.get('verdict')}"])
+
+
+def _line(item: dict[str, Any]) -> str:
+    return f"{item.get('id')} {item.get('subject')} ({item.get('status')}): {item.get('message')}"
+
+
+def tok_s(report: Any) -> float | None:
+    """Decode tokens/s of one request in a report of ``provcheck serve``."""
+    return _fact(report, "speed", "tok_s")
+
+
+def acceptance(report: Any) -> float | None:
+    """Acceptance length in a report of ``provcheck serve``, the bonus token included."""
+    return _fact(report, "acceptance", "length")
+
+
+def _fact(report: Any, group: str, name: str) -> float | None:
+    facts = report.get("facts") if isinstance(report, dict) else None
+    found = facts.get(group) if isinstance(facts, dict) else None
+    value = found.get(name) if isinstance(found, dict) else None
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None

@@ -1,0 +1,53 @@
+"""The operations of step 10 about services: cut-overs, measurements, and the end of a run that refused a candidate."""
+
+from __future__ import annotations
+
+from pyinfra.api.command import FunctionCommand
+from pyinfra.api.host import Host
+from pyinfra.api.operation import operation
+
+from provision.run.carrying import Commands, executing, guarded
+from provision.run.errors import Refused
+from provision.run.session import Session
+from provision.run.trying import tried
+from provision.spec import Machine
+
+
+@operation()
+def cut_over(kind: str) -> Commands:
+    """Carries out the plan's cut-overs of one kind on this host, and sees to what is left of each."""
+
+    def body(session: Session, host: Host, machine: Machine) -> Commands:
+        plan = session.plan(machine)
+        if plan.refusals:
+            raise Refused(plan.refusals)
+        items = plan.of(kind, host.name)
+        if not items:
+            host.noop(f"nothing to do for {kind}")
+            return
+        if executing(session.state):
+            session.check_against_shown(machine, plan)
+        for item in items:
+            if item.id in session.tried.red:
+                session.tried.refused.append(session.tried.red[item.id])
+                host.noop("the candidate is red in step 9, and is not tried")
+                continue
+            yield FunctionCommand(tried(session, machine, item), (), {})
+
+    yield from guarded(body)
+
+
+@operation()
+def verdicts() -> Commands:
+    """Last of all: a run that refused a candidate has not done all that was asked for, though its services generate."""
+
+    def body(session: Session, host: Host, machine: Machine) -> Commands:
+        if not executing(session.state):
+            host.noop("known when the run gets here")
+            return
+        for refused in session.tried.refused_on(host.name):
+            raise refused
+        host.noop("no candidate was refused")
+        yield from ()
+
+    yield from guarded(body)

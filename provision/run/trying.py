@@ -1,0 +1,103 @@
+"""Cut-overs of services in a run: what came of each is journalled, its reading kept by rule, and a candidate that was
+refused ends the run with 1 once what served before is seen generating."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from pyinfra.api.host import Host
+from pyinfra.api.state import State
+
+from provision.acts import baseline
+from provision.host import transport
+from provision.plan import Item
+from provision.run import host_journal
+from provision.run.carrying import carried
+from provision.run.errors import CandidateRefused, RunError
+from provision.run.session import Session
+from provision.spec import Guest, Machine
+from provision.stack import baselines, candidate, trials
+from provision.stack.cutover import Cutover, Measure
+from provision.stack.trials import NoVerdict, Trial
+
+
+def tried(session: Session, machine: Machine, item: Item) -> Callable[[State, Host], bool]:
+    """Carries out a cut-over or a measurement, and sees to what is left of it."""
+
+    def run(state: State, host: Host) -> bool:
+        def forgiven(problem: RunError) -> RunError | None:
+            return refused(session, machine, host, item, problem)
+
+        went_well = carried(session, machine, item, forgiven)(state, host)
+        asked = item.payload
+        if isinstance(asked, Cutover) and not (asked.candidate and session.tried.refused_on(host.name)):
+            _tell(session, machine, host, item, outcome(host, asked, session.id))
+        if went_well and not session.tried.refused_on(host.name):
+            _keep(session, machine, host, asked)
+        return went_well
+
+    return run
+
+
+def refused(session: Session, machine: Machine, host: Host, item: Item, problem: RunError) -> RunError | None:
+    """A candidate that this run refused is no failure of the service: the problem, told so. None: it is another one."""
+    asked = item.payload
+    if not isinstance(asked, Cutover) or not asked.candidate:
+        return None
+    verdict = outcome(host, asked, session.id)
+    if verdict is None or verdict.accepted:
+        return None
+    _tell(session, machine, host, item, verdict)
+    cause = verdict.why.strip() or str(problem)
+    told = CandidateRefused(host.name, asked.desired.name, candidate.name_of(asked.desired), cause)
+    session.tried.refused.append(told)
+    return told
+
+
+def outcome(host: Host, asked: Cutover, run: str) -> Trial | None:
+    """What the guest remembers of this very cut-over; None where it remembers nothing of it."""
+    name = asked.desired.name
+    path = trials.path(name) if asked.candidate else trials.service_path(name)
+    with suppress(OSError, NoVerdict):
+        done = transport.run(host, f"cat {path}", timeout=60)
+        found = trials.read(done.text) if done.ok else None
+        if found is not None and found.run == run and found.digest == asked.desired.digest:
+            return found
+    return None
+
+
+def _tell(session: Session, machine: Machine, host: Host, item: Item, seen: Trial | None) -> None:
+    """In both journals: what was forecast, and what was measured."""
+    asked: Cutover = item.payload
+    facts: dict[str, Any] = {
+        "host": host.name,
+        "service": asked.desired.name,
+        "profile": candidate.name_of(asked.desired),
+        "candidate": asked.candidate,
+        "forecast_s": (item.details or {}).get("forecast_s"),
+        "forecast": asked.forecast,
+    }
+    if seen is not None:
+        known = seen.as_dict()
+        facts |= {name: known[name] for name in known if name not in ("run", "forecast", "asked")}
+    session.tried.trials.append(facts)
+    with suppress(RunError, OSError):
+        line = session.journal.write("trial", **facts)
+        host_journal.append(session.host(machine.host_name), session.id, line)
+
+
+def _keep(session: Session, machine: Machine, host: Host, asked: Cutover | Measure) -> None:
+    """Whether the fresh reading becomes the baseline. A reading that cannot be kept is said, and fails nothing."""
+    guest: Guest = host.data.guest
+    desired = asked.desired
+    to = baselines.belongs(machine, guest, desired) if asked.digest == desired.digest else None
+    try:
+        told = baseline.keep(host, desired.name, asked.digest, to, session.id)
+    except RunError as error:
+        session.say(f"{host.name}: {error}")
+        return
+    for path, why in told.items():
+        session.tell_journal("baseline", host=host.name, service=desired.name, path=path, why=why)
+        session.say(f"{host.name}: baseline of {desired.name} kept in {path}: {why}")

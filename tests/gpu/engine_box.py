@@ -1,0 +1,122 @@
+"""Inventory of a session: this machine's GPUs in one container, and in it a real vLLM that lies on the machine as a tree.
+
+KPRO_CASE says what is to serve: ``good``, ``eager`` (the same without CUDA graphs), or ``try-NAME`` (good, with the drafter
+NAME of the folder as its candidate). The rest of the environment is written by scripts/gpu-engine."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import sysconfig
+from pathlib import Path
+
+from provision.spec import Candidate, Driver, Engine, Gpu, Guest, Machine, Model, Mount, Service
+from provision.stack.manifest import digest, manifest
+
+CASE = os.environ.get("KPRO_CASE", "good")
+MODELS = Path(os.environ["KPRO_MODELS"])
+TREE = os.environ["KPRO_TREE"]
+PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+INSIDE = "/opt/machine"
+_FLAGS = (
+    *("--max-model-len", "2048", "--max-num-seqs", "4", "--dtype", "bfloat16", "--no-enable-prefix-caching"),
+    *("--kv-cache-memory-bytes", "1073741824", "--gpu-memory-utilization", "0.05"),
+)
+_ENVIRONMENT = {
+    "VLLM_USE_FLASHINFER_SAMPLER": "0",
+    "TORCHINDUCTOR_COMPILE_THREADS": "4",
+    "OMP_NUM_THREADS": "2",
+    "CUDA_HOME": "/usr/local/cuda",
+}
+
+
+def gpus() -> list[Gpu]:
+    found = []
+    for info in sorted(Path("/proc/driver/nvidia/gpus").glob("*/information")):
+        model = re.search(r"^Model:\s*(.+)$", info.read_text(), re.MULTILINE)
+        found.append(Gpu(bdf=info.parent.name, model=model[1].strip() if model else ""))
+    return found
+
+
+def driver() -> Driver | None:
+    path = Path("/proc/driver/nvidia/version")
+    text = path.read_text() if path.exists() else ""
+    version = re.search(r"\s(\d{3}\.[\d.]+)\s", text)
+    if version is None:
+        return None
+    flavour = "open" if "Open Kernel Module" in text else "proprietary"
+    return Driver(version=version[1], flavour=flavour, route="run")
+
+
+def mounts() -> list[Mount]:
+    """The machine's Python is its own: program, library and headers in a prefix of their own, which Python finds by
+    itself. Debian's pyconfig.h is looked for in its usual place."""
+    base, program = sys.base_prefix, Path(sys.executable).resolve()
+    pairs = [
+        (str(program.parent), f"{INSIDE}/bin"),
+        (sysconfig.get_path("stdlib"), f"{INSIDE}/lib/python{PYTHON}"),
+        (f"{base}/include/python{PYTHON}", f"{INSIDE}/include/python{PYTHON}"),
+        (TREE, TREE),
+        (packages(), packages()),
+    ]
+    for folder in (f"/usr/include/{sysconfig.get_config_var('MULTIARCH')}/python{PYTHON}", "/usr/local/cuda"):
+        if Path(folder).is_dir():
+            pairs.append((str(Path(folder).resolve()), folder))
+    return [Mount(source=source, target=target) for source, target in pairs]
+
+
+def packages() -> str:
+    """Where the machine's PyTorch lies."""
+    return os.environ.get("KPRO_PACKAGES") or sysconfig.get_path("platlib")
+
+
+def model(name: str) -> Model:
+    folder = MODELS / name
+    return Model(repo=f"session/{name}", revision=digest(manifest(folder)), folder=folder)
+
+
+engine = Engine(
+    kind="vllm",
+    version="0.20.1",
+    source="tree",
+    python=PYTHON,
+    interpreter=f"{INSIDE}/bin/{Path(sys.executable).resolve().name}",
+    folders=[TREE, packages()],
+)
+tried = CASE.removeprefix("try-") if CASE.startswith("try-") else None
+service = Service(
+    name="chat",
+    engine=engine,
+    model=model("target"),
+    profile="vllm-dflash",
+    drafter=model("good"),
+    flags=(*_FLAGS, "--enforce-eager") if CASE == "eager" else _FLAGS,
+    environment=_ENVIRONMENT,
+    ready_seconds=300,
+    candidate=tried
+    and Candidate(
+        engine=engine, profile="vllm-dflash", drafter=model(tried), flags=_FLAGS, environment=_ENVIRONMENT
+    ),
+)
+machine = Machine(
+    name="gpubox",
+    managed=False,
+    models=os.environ["KPRO_MODELS_PLACE"],
+    gpus=gpus(),
+    gpu_count=len(gpus()),
+    driver=driver(),
+    guests=[
+        Guest(
+            name="engine",
+            backend="lxc",
+            id=os.environ["GUEST"],
+            suite="trixie",
+            gpus=[gpu.bdf for gpu in gpus()],
+            userspace="bind",
+            mounts=mounts(),
+            services=[service],
+        )
+    ],
+)
+metal, guests = machine.pyinfra_groups()

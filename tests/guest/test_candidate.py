@@ -1,0 +1,120 @@
+"""A candidate on a real container, by the whole chain: accepted it is the service and stays, slower it is refused and
+remembered, changed it is tried again; what serves is never worsened."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.guest.place import Place
+from tests.guest.rig import Container
+
+pytestmark = pytest.mark.usefixtures("one_operator")
+OWN = ("--tok-s", "150")
+
+
+class Tried(Place):
+    """A place whose service has a candidate: the same engine at another pace."""
+
+    def put(self, *flags: str, own: tuple[str, ...] = OWN, **more: Any) -> None:
+        self.write(flags=own)
+        if not flags:
+            return
+        text = self.inventory.read_text()
+        engine = text.split("engine=Engine(", 1)[1].split("),\n", 1)[0]
+        rest = "".join(f", {name}={value!r}" for name, value in more.items())
+        asked = f"candidate=Candidate(engine=Engine({engine}), profile='plain', flags={list(flags)!r}{rest}),"
+        text = text.replace("import Engine", "import Candidate, Engine").replace(
+            "ready_seconds", f"{asked} ready_seconds"
+        )
+        self.inventory.write_text(text)
+
+    def status(self) -> dict[str, Any]:
+        done = self.provision("status", str(self.inventory), "--json")
+        assert done.returncode == 0, done.stderr
+        service: dict[str, Any] = json.loads(done.stdout)["machines"][0]["guests"][0]["services"][0]
+        return service
+
+    def trials(self) -> list[dict[str, Any]]:
+        return [event for event in self.events() if event["event"] == "trial"]
+
+
+@pytest.fixture(scope="module")
+def place(alone: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tried]:
+    """From nothing to an accepted candidate, in one run."""
+    made = Tried(tmp_path_factory.mktemp("place"), Container(f"kprotest-{os.getpid()}-cand"))
+    made.put("--tok-s", "400")
+    try:
+        kinds = [item["kind"] for item in made.plan()["machines"][0]["items"]]
+        assert kinds[-2:] == ["service.cutover", "service.candidate"]
+        done = made.apply()
+        assert done.returncode == 0, done.stderr[-5000:]
+        yield made
+    finally:
+        made.remove()
+
+
+def test_an_accepted_candidate_is_the_service_and_a_second_run_does_nothing(place: Tried) -> None:
+    own, candidate = place.trials()[-2:]
+    assert (own["candidate"], candidate["candidate"]) == (False, True)
+    assert candidate["verdict"] == "accepted"
+    assert candidate["mode"] == "beside"
+    assert candidate["downtime_s"] < 30
+    assert place.answer().strip()
+    status = place.status()
+    assert status["runs"] == "candidate"
+    assert status["verdict"]["verdict"] == "accepted"
+    assert len(status["baselines"]) >= 3
+    pid = place.main_pid()
+    assert place.plan()["exit"] == 0
+    assert place.apply().returncode == 0
+    assert place.main_pid() == pid
+
+
+def test_a_slower_candidate_is_refused_remembered_and_not_tried_again(place: Tried) -> None:
+    pid = place.main_pid()
+    place.put("--tok-s", "90")
+    shown = place.plan()
+    (item,) = [item for item in shown["machines"][0]["items"] if item["kind"] == "service.candidate"]
+    assert "keeps serving while it is tried" in item["text"]
+    assert item["details"]["held_to"]["beats"] == 1.1
+    done = place.apply()
+    assert done.returncode == 1, done.stderr[-5000:]
+    assert "was refused, and tiny goes on without it" in done.stderr
+    assert "not better than what serves" in done.stderr
+    assert "tiny answered at" in done.stderr
+    assert place.main_pid() == pid
+    again = place.plan()
+    assert again["exit"] == 0
+    assert any("rm /var/lib/kpro/trials/tiny.json" in note for note in again["machines"][0]["notes"])
+    assert place.apply().returncode == 0
+    assert place.main_pid() == pid
+    status = place.status()
+    assert (status["runs"], status["verdict"]["verdict"]) == ("earlier candidate", "refused")
+    table = place.provision("status", str(place.inventory)).stdout
+    assert "last candidate: refused" in table
+    assert "baseline " in table
+    shown_run = place.provision("runs", place.trials()[-1]["run"]).stdout
+    assert "forecast" in shown_run
+    assert "measured" in shown_run
+
+
+def test_a_candidate_that_changed_is_tried_again(place: Tried) -> None:
+    place.put("--tok-s", "900")
+    done = place.apply()
+    assert done.returncode == 0, done.stderr[-5000:]
+    assert place.trials()[-1]["verdict"] == "accepted"
+    assert place.status()["runs"] == "candidate"
+
+
+def test_without_a_candidate_the_own_profile_is_back_held_against_itself(place: Tried) -> None:
+    place.put()
+    done = place.apply()
+    assert done.returncode == 0, done.stderr[-5000:]
+    assert place.status()["runs"] == "own profile"
+    assert place.answer().strip()
+    assert place.plan()["exit"] == 0
