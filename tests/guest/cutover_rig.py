@@ -22,7 +22,7 @@ from provision.stack.desired import DesiredService, desired_service
 from provision.testhost import demo_files
 from tests.guest.place import Place
 
-GATE = ("--seconds", "2", "--wait", "5")
+GATE = ("--seconds", "1", "--wait", "5")
 FAST = ("--tok-s", "400")
 
 

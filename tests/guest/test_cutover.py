@@ -11,13 +11,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.guest.cutover_place import made_cut
 from tests.guest.cutover_rig import FAST, Caller, Cut
 from tests.guest.rig import sh
-
-__all__ = ["made_cut"]
-
-pytestmark = pytest.mark.usefixtures("alone", "one_operator")
 
 
 @pytest.fixture
@@ -62,7 +57,7 @@ def test_swapped_the_baseline_is_kept_only_of_what_was_accepted(cut: Cut) -> Non
     assert kept["schema"] == "provcheck-baseline/1"
     # What was slower than this is not put into service, by the figure, and what serves was not even restarted.
     pid = cut.place.main_pid()
-    judged = ("--seconds", "2", "--baseline", path)
+    judged = ("--seconds", "1", "--baseline", path)
     slow = cut.over("beside", "--tok-s", "404", gate=judged, beats=1.2, candidate=True, asked="beats=1.2")
     assert slow.error is not None
     assert "not better than what serves" in slow.error
