@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import gevent
@@ -23,15 +21,6 @@ def cut(made_cut: Cut) -> Iterator[Cut]:
     yield made_cut
     assert made_cut.answer().strip()
     assert made_cut.left() == []
-
-
-def phase(cut: Cut) -> str:
-    """Where the cut-over is, read from outside."""
-    path = cut.place.container.rootfs / "var/lib/kpro/cutover/tiny/phase"
-    try:
-        return path.read_text().split()[0]
-    except (OSError, IndexError):
-        return ""
 
 
 def answers(cut: Cut) -> bool:
@@ -52,27 +41,7 @@ def under_way(cut: Cut, mode: str, *flags: str, **more: object) -> Iterator[Call
 
 
 def reached(cut: Cut, wanted: str) -> None:
-    eventually(lambda: phase(cut) == wanted, f"phase {wanted}, not {phase(cut)!r}", 40)
-
-
-@contextmanager
-def stops_slowly(cut: Cut, seconds: float) -> Iterator[None]:
-    """Once a cut-over is under way somebody has a request in flight: what serves is not stopped at once."""
-
-    def ask() -> None:
-        until = time.monotonic() + 30
-        while not phase(cut) and time.monotonic() < until:
-            time.sleep(0.02)
-        # Its server may lose the power.
-        with suppress(OSError):
-            cut.answer(int(400 * seconds))
-
-    asking = threading.Thread(target=ask, daemon=True)
-    if seconds:
-        asking.start()
-    yield
-    if seconds:
-        asking.join(30)
+    eventually(lambda: cut.phase() == wanted, f"phase {wanted}, not {cut.phase()!r}", 40)
 
 
 @pytest.mark.parametrize(
@@ -92,13 +61,13 @@ def test_after_a_power_cut_the_next_boot_runs_the_last_good_one_and_the_next_run
     answer, good = cut.answer(16), cut.good()
     before = cut.inside("sha256sum", "/etc/systemd/system/kpro-tiny.service", "/etc/kpro/tiny.env")
     with (
-        stops_slowly(cut, 3 if where == "stop" else 0),
+        cut.request_in_flight(1200 if where == "stop" else 0),
         under_way(cut, mode, *flags, drain_seconds=0) as ended,
     ):
         reached(cut, where)
         cut.place.container.stop()
         assert ended().error is not None
-    assert phase(cut) == where
+    assert cut.phase() == where
     cut.place.container.start()
     eventually(lambda: answers(cut), "the service answers after the boot", 30)
     assert (cut.answer(16), cut.good()) == (answer, good)
@@ -129,7 +98,7 @@ def test_interrupted_the_cut_over_goes_on_to_its_end_and_the_machine_is_busy_unt
 ) -> None:
     """Ctrl-C raises KeyboardInterrupt in the greenlet that carries the act out, and lets go of its command."""
     before = cut.good()
-    with stops_slowly(cut, 2 if where == "stop" else 0):
+    with cut.request_in_flight(800 if where == "stop" else 0):
         running = gevent.spawn(cut.over, "swap", *flags, drain_seconds=0)
         reached(cut, where)
         gevent.kill(running, KeyboardInterrupt)
@@ -138,7 +107,7 @@ def test_interrupted_the_cut_over_goes_on_to_its_end_and_the_machine_is_busy_unt
         # What a new run waits for before it looks.
         assert holders(cut)
         eventually(lambda: not holders(cut), "the machine is free again", 60)
-    assert phase(cut) == ""
+    assert cut.phase() == ""
     assert cut.good() not in ("", before)
     assert cut.answer().strip()
 
@@ -151,7 +120,7 @@ def test_one_that_is_ended_by_hand_is_mended_by_the_next(cut: Cut) -> None:
         said = ended()
     assert said.error is not None
     assert "ended from outside before it could judge" in said.error
-    assert phase(cut) == "publish"
+    assert cut.phase() == "publish"
     again = cut.over("swap", "--tok-s", "441")
     assert again.error is None, again.text
     assert "an earlier cut-over was cut off (publish): the last good profile is put back first" in again.text
