@@ -104,6 +104,8 @@ def _kept(host: Host, own: DesiredService, has: Held) -> tuple[DesiredService | 
         return None, f"{own.name}: what is kept in {KEPT}/{own.name} is no unit of kpro's; it is left alone"
     if digest[1] == has.serving:
         return None, f"{own.name}: the profile that served before serves now"
+    if has.verdict is not None and has.verdict.digest == digest[1] and not has.verdict.accepted:
+        return None, f"{own.name}: what served before was taken back already ({has.verdict.when})"
     if parts["url"].strip() != own.url:
         return None, (
             f"{own.name}: what served before did so at {parts['url'].strip()}, and the inventory says {own.url}: put "
