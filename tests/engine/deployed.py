@@ -94,13 +94,13 @@ class Run:
     def text(self) -> str:
         return self.done.stdout + self.done.stderr
 
-    def took(self, kind: str) -> float | None:
-        """Seconds of the first act of this kind; None when there was none."""
+    def took(self, *kinds: str) -> float | None:
+        """Seconds of the act of these kinds; None when there was none."""
         at = {
             event["event"]: time.mktime(time.strptime(event["at"][:19], "%Y-%m-%dT%H:%M:%S"))
             + float(event["at"][19:23])
             for event in self.events
-            if event.get("kind") == kind and event["event"] in ("begin", "done", "failed")
+            if event.get("kind") in kinds and event["event"] in ("begin", "done", "failed")
         }
         return next((at[end] - at["begin"] for end in ("done", "failed") if end in at), None)
 
@@ -189,10 +189,15 @@ class Deployed(Operator):
         pid = self.container.attach("systemctl", "show", "-p", "MainPID", "--value", "kpro-chat.service")
         return self.container.attach("cat", f"/proc/{pid.strip()}/cmdline").replace("\0", " ")
 
-    def kept(self, folder: str) -> list[dict[str, Any]]:
-        """What the guest remembers under /var/lib/kpro: the JSON files there."""
-        found = sorted((self.inside / "var/lib/kpro" / folder).rglob("*.json"))
+    def baselines(self) -> list[dict[str, Any]]:
+        found = sorted((self.inside / "var/lib/kpro/baselines").rglob("*.json"))
         return [json.loads(path.read_text()) for path in found]
+
+    def outcome(self, of: str) -> dict[str, Any]:
+        """What the guest remembers of the last cut-over of its own profile (``service``) or of its ``candidate``."""
+        name = {"service": "chat.service.json", "candidate": "chat.json"}[of]
+        found: dict[str, Any] = json.loads((self.inside / "var/lib/kpro/trials" / name).read_text())
+        return found
 
     @contextmanager
     def watched(self) -> Iterator[list[float]]:
