@@ -202,5 +202,6 @@ def test_removed_nothing_of_it_is_left_on_the_machine(deployed: Deployed, ngram:
     assert name not in Path("/proc/self/mountinfo").read_text()
     assert not [path for path in Path("/sys/fs/cgroup").rglob("*") if name in path.name]
     assert not deployed.models.exists()
-    with Path("/run/kpro/busy").open() as busy:
-        fcntl.flock(busy, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    commands = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.parent.exists()]
+    ours = (name.encode(), str(deployed.folder).encode())
+    assert not [command for command in commands if any(word in command for word in ours)]
