@@ -10,7 +10,7 @@ from io import BytesIO
 
 from pyinfra.api.host import Host
 
-from provision.acts import shell
+from provision.acts import caches, shell
 from provision.acts.voice import Voice
 from provision.data import engines
 from provision.host import transport
@@ -54,6 +54,7 @@ def cutover(host: Host, asked: Cutover, say: Voice) -> None:
     if done.rc != 0:
         lines = "\n".join(f"    {line}" for line in _last_words(said, done))
         raise ActFailed(f"putting {desired.service.unit} into service ended with {done.rc}:\n{lines}")
+    caches.clean(host, say)
 
 
 def work_folder(desired: DesiredService) -> str:

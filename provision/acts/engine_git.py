@@ -52,7 +52,7 @@ def build(
         engine_patch.patch(host, engine, engine.source_folder, checkout.commit[:12], say)
     script = _BUILD.format(
         version=shlex.quote(engine.version),
-        jobs=f"MAX_JOBS={jobs} CMAKE_BUILD_PARALLEL_LEVEL={jobs}" if jobs is not None else "",
+        jobs=f"MAX_JOBS={jobs} NVCC_THREADS=1 CMAKE_BUILD_PARALLEL_LEVEL={jobs}" if jobs is not None else "",
         folder=folder,
         uv=UV,
         python=shlex.quote(engine.python_path),

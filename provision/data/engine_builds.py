@@ -28,10 +28,12 @@ class Room:
 @dataclass(frozen=True)
 class SourceBuild:
     """What a build of the engine from its repository needs. ``gib_per_job``: memory of one compiler at its largest
-    source; 0: nothing is compiled."""
+    source, ``gib_least``: of the whole, below which none is begun; 0: nothing is compiled. ``tools``: each with the
+    package of Debian that has it."""
 
     kind: str
     gib_per_job: float
+    gib_least: float
     tools: tuple[tuple[str, str], ...]
     source: str
 
@@ -62,12 +64,17 @@ ROOMS = (
 
 _COMPILED = (("git", "git"), ("cc", "gcc"), ("c++", "g++"), ("cmake", "cmake"), ("ninja", "ninja-build"))
 
+_MEMORY = (
+    "Dao-AILab/flash-attention#2079: 3 to 5 GB a thread of nvcc at its peak; vllm-project/vllm#3180: at least 16 GB "
+    "free, #14452: 4 jobs are safe on 64 GB"
+)
+
 SOURCE_BUILDS = (
-    SourceBuild("vllm", 9, _COMPILED, ""),
+    SourceBuild("vllm", 5, 16, _COMPILED, _MEMORY),
     SourceBuild(
-        "sglang", 0, (("git", "git"),), "sgl-project/sglang: python/ is pure Python, its kernels are wheels"
+        "sglang", 0, 0, (("git", "git"),), "sgl-project/sglang: python/ is pure, its kernels are wheels"
     ),
-    SourceBuild("standin", 0, (("git", "git"),), "provision/testhost/standin: pure Python"),
+    SourceBuild("standin", 0, 0, (("git", "git"),), "provision/testhost/standin: pure Python"),
 )
 
 

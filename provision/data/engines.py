@@ -259,7 +259,7 @@ def profile_digest(service: Service, around: Around = _NOWHERE) -> str:
     )
     for files in (told["model"], told["drafter"] or {}):
         files.pop("folder", None)
-    for local in ("wheelhouse", "interpreter", "folders"):
+    for local in ("wheelhouse", "interpreter", "folders", "patches", "lock"):
         told["engine"].pop(local, None)
     told |= {
         "around": around.key,

@@ -15,6 +15,7 @@ from provision.data import drivers, engines, profiles
 from provision.forms import Where
 from provision.hub.controller import wrong_token
 from provision.inventory import flag_rules
+from provision.inventory.engine_rules import of_engine
 from provision.spec import Engine, Guest, Machine, Model, Service
 
 Wrong = Iterator[tuple[Where, str]]
@@ -213,16 +214,16 @@ def on_this_controller(machine: Machine) -> Wrong:
             yield ("hub", "token_file"), why
     for at, guest in enumerate(machine.guests):
         for index, service in enumerate(guest.services):
-            for where, text in _files(service):
+            for where, text in _files(service, GLIBC[guest.suite]):
                 yield ("guests", at, "services", index, *where), text
 
 
-def _files(service: Service) -> Wrong:
+def _files(service: Service, glibc: tuple[int, int]) -> Wrong:
     for engine, _, inside in _tried(service):
         if engine.wheelhouse and not engine.wheelhouse.is_dir():
             yield (*inside, "engine", "wheelhouse"), f"there is no folder {engine.wheelhouse} on this machine"
-        elif engine.wheelhouse and not any(engine.wheelhouse.glob("*.whl")):
-            yield (*inside, "engine", "wheelhouse"), f"no wheel (*.whl) lies in {engine.wheelhouse}"
+        for where, text in of_engine(engine, glibc):
+            yield (*inside, "engine", *where), text
     for model, where in _models(service):
         if model.folder and not model.folder.is_dir():
             yield (*where, "folder"), f"there is no folder {model.folder} on this machine"

@@ -7,29 +7,34 @@ run is about to start. A profile that serves already is not asked about again.
 from __future__ import annotations
 
 import time
+from collections import defaultdict
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+from gevent.lock import RLock
 from pyinfra.api.host import Host
 
 from checks.model import Status
 from provision.acts import gates as gate_acts
 from provision.acts import stack as stack_acts
 from provision.inventory import flag_rules
+from provision.plan import Item
 from provision.run import resting
 from provision.run.carrying import Commands, executing, ticking
-from provision.run.errors import ActFailed
+from provision.run.errors import ActFailed, CandidateRefused
 from provision.run.reports import green, line_of, red_text, report_of, shown_verdict, unknown
 from provision.run.session import Session
 from provision.spec import Guest, Machine
-from provision.stack import gates, measured
+from provision.stack import candidate, gates, measured
 from provision.stack.cutover import Cutover
 from provision.stack.desired import DesiredService, gate_command
 from provision.stack.gates import Case, Gate, Gpus, Skip
 
 RESTART = "container.restart"
-CUTOVER = "service.cutover"
+_PROBING: defaultdict[str, RLock] = defaultdict(RLock)
+CUTOVER, CANDIDATE = "service.cutover", "service.candidate"
 
 
 def services(session: Session, host: Host, machine: Machine) -> tuple[DesiredService, ...]:
@@ -102,9 +107,9 @@ class _Asking:
     def others(self) -> None:
         if self.restarted and not self.seen.green:
             return
-        for number, profile in enumerate(_profiles(self.session, self.host, self.machine)):
+        for number, (item, profile) in enumerate(_profiles(self.session, self.host, self.machine)):
             case = self._case(profile)
-            skipped = []
+            skipped, before = [], len(self.red)
             for row in gates.arising(case, of_gpus_only=self.restarted):
                 if (row.active and number) or (row.of_gpus and self.postponed):
                     continue
@@ -115,6 +120,15 @@ class _Asking:
                     continue
                 red = self._one(row, case, answer)
                 case = replace(case, red=case.red | red)
+            if item is not None and item.kind == CANDIDATE and self.red[before:]:
+                # It is not tried, and keeps nothing else from being done.
+                why = "\n".join(self.red[before:])
+                del self.red[before:]
+                name = candidate.name_of(case.profile)
+                later = "It was not tried; the next run asks again"
+                told = CandidateRefused(self.host.name, case.profile.name, name, why, later)
+                self.session.tried.red[item.id] = told
+                self._say(f"gates of {_name(case)}: its candidate is red and will not be tried:\n{why}")
             if skipped:
                 self._say(f"gates of {_name(case)} that were not asked: {', '.join(skipped)}")
 
@@ -148,8 +162,10 @@ class _Asking:
         variables = gates.nccl_variables(case) if row.id == "nccl" else {}
         seconds = row.deadline(case)
         line = gate_acts.line_of(row, words, seconds, gates.silences_of(case), variables)
-        began = time.monotonic()
-        with ticking(self.session, self.host.name, f"the gate {row.id} of {_name(case)}: {row.text}"):
+        # Guests of one machine share its memory and PCIe root: beside each other they would measure each other.
+        alone = _PROBING[self.machine.name] if row.active else nullcontext()
+        with alone, ticking(self.session, self.host.name, f"the gate {row.id} of {_name(case)}: {row.text}"):
+            began = time.monotonic()
             try:
                 report = report_of(gate_acts.ask(self.host, line, seconds))
             except OSError as error:
@@ -223,18 +239,22 @@ def _gpu_gates(session: Session, host: Host, machine: Machine) -> list[tuple[str
     return [(guest.name, gate_command(guest, None))] if gated else []
 
 
-def _profiles(session: Session, host: Host, machine: Machine) -> list[DesiredService | None]:
-    """The profiles that this run is about to start here; [None] for GPUs that have no service yet."""
+def _profiles(
+    session: Session, host: Host, machine: Machine
+) -> list[tuple[Item | None, DesiredService | None]]:
+    """The profiles that this run is about to start here, with the items that do so; none of both for GPUs that have no
+    service yet."""
     if host.name == machine.host_name:
         return []
-    found: list[DesiredService | None] = []
-    for item in session.plan(machine).of(CUTOVER, host.name):
+    found: list[tuple[Item | None, DesiredService | None]] = []
+    plan = session.plan(machine)
+    for item in (*plan.of(CUTOVER, host.name), *plan.of(CANDIDATE, host.name)):
         cutover: Cutover = item.payload
         # The very same profile was proven when it was new, and every second here is one without the service.
         if cutover.mode != "again":
-            found.append(cutover.desired)
+            found.append((item, cutover.desired))
     if not found and not services(session, host, machine) and _gpu_gates(session, host, machine):
-        return [None]
+        return [(None, None)]
     return found
 
 

@@ -145,12 +145,18 @@ def machine(request: pytest.FixtureRequest, container: Container) -> Machine:
     return Machine(name="box", ssh=ssh, guests=(container.spec(), absent))
 
 
-@pytest.fixture(scope="module")
-def alone() -> Iterator[None]:
+@contextmanager
+def one_chain_at_a_time() -> Iterator[None]:
     """The machine has one lock for all changing runs; two test sessions would meet there."""
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / ".chain").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@pytest.fixture(scope="module")
+def alone() -> Iterator[None]:
+    with one_chain_at_a_time():
         yield
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from packaging.tags import Tag
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 
-from provision.stack.engine.patches import DesiredPatch, Rejected, apply, paths, read_all
+from provision.stack.engine.patches import DesiredPatch, Rejected, apply, read_all
+from provision.stack.engine.patches import paths as changed_paths
 
 _MANYLINUX = re.compile(r"manylinux_(\d+)_(\d+)_")
 _OLD = {"manylinux1_": (2, 5), "manylinux2010_": (2, 12), "manylinux2014_": (2, 17)}
@@ -20,8 +21,12 @@ _OLD = {"manylinux1_": (2, 5), "manylinux2010_": (2, 12), "manylinux2014_": (2, 
 
 def engine_wheels(folder: Path, distribution: str, version: str) -> list[tuple[Path, frozenset[Tag]]]:
     """The wheels of this distribution and version, the highest build first. Unreadable names are no wheel."""
+    return _of(folder.glob("*.whl"), distribution, version)
+
+
+def _of(paths: Iterable[Path], distribution: str, version: str) -> list[tuple[Path, frozenset[Tag]]]:
     found = []
-    for path in folder.glob("*.whl"):
+    for path in paths:
         try:
             name, found_version, build, tags = parse_wheel_filename(path.name)
             wanted = Version(version)
@@ -68,6 +73,19 @@ def glibc_of(tag: Tag) -> tuple[int, int] | None:
     return next((floor for name, floor in _OLD.items() if tag.platform.startswith(name)), None)
 
 
+def fitting_floor(names: Sequence[str], requirement: str, python: str) -> tuple[int, int] | None:
+    """The glibc that the wheel of a requirement needs, the easiest of those that fit this Python; None: no wheel."""
+    distribution, _, version = requirement.partition("==")
+    minor = int(python.partition(".")[2])
+    floors = [
+        floor
+        for _, tags in _of(map(Path, names), distribution, version)
+        for tag in tags
+        if _python_fits(tag, minor) and (floor := glibc_of(tag)) is not None
+    ]
+    return min(floors, default=None)
+
+
 def _listed(words: Iterator[str]) -> str:
     return ", ".join(sorted(set(words)))
 
@@ -77,7 +95,9 @@ def try_patches(wheel: Path, patches: Sequence[DesiredPatch]) -> None:
     try:
         with zipfile.ZipFile(wheel) as archive:
             names = set(archive.namelist())
-            files = read_all(paths(patches), lambda path: archive.read(path) if path in names else None)
+            files = read_all(
+                changed_paths(patches), lambda path: archive.read(path) if path in names else None
+            )
     except zipfile.BadZipFile as error:
         raise Rejected([f"{wheel.name} is no whole wheel: {error}"]) from None
     apply(patches, files, wheel.name)

@@ -9,7 +9,8 @@ import pytest
 
 from checks.cli import main
 from checks.errors import BadInput
-from checks.fit.here import memory
+from checks.fit.here import memory, of_machine
+from checks.record import Record
 from provision.testhost.model import make_model
 
 GIB = 1 << 30
@@ -43,6 +44,18 @@ def test_memory_that_cannot_be_read_is_no_answer(tmp_path: Path) -> None:
         memory(root(tmp_path, None, "nothing\n"))
     with pytest.raises(BadInput, match="cannot be read"):
         memory(str(tmp_path / "elsewhere"))
+
+
+def test_a_gpu_that_is_part_of_its_host_has_the_host_s_memory_and_one_without_an_answer_none(
+    tmp_path: Path,
+) -> None:
+    def seen(name: str) -> Record:
+        return Record("box", "now", (), {"devices": [{"nvmlDeviceGetName": name}]})
+
+    found = of_machine(seen("NVIDIA GB10"), root(tmp_path, None))
+    assert (found.usable, found.ram) == ((16 * GIB,), False)
+    with pytest.raises(BadInput, match="no memory size"):
+        of_machine(seen("NVIDIA H200"), str(tmp_path))
 
 
 @pytest.fixture(scope="module")

@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 from pyinfra.api.state import StateStage
 
-from provision import operations
+from provision import operations, operations_trial
 from provision.acts import gates as gate_acts
 from provision.host.transport import CommandTimeout, Completed
 from provision.plan import Item, Plan, Step
 from provision.run import carrying, resting
 from provision.run.session import Session
+from provision.run.tried import Tried
 from provision.spec import Model
 from provision.stack import measured
 from provision.stack.cutover import Cutover
@@ -61,10 +62,13 @@ class Guest:
         self.running = False
         self.mode = "first"
         self.restart = False
+        self.kinds = ("service.cutover",)
         self.case = case
         self.state = SimpleNamespace(failed_hosts=set(), current_stage=StateStage.Execute)
         self.session = SimpleNamespace(
             id="run-1",
+            tried=Tried(),
+            check_against_shown=lambda machine, plan: None,
             state=self.state,
             exchanging=lambda machine: False,
             usage=None,
@@ -101,7 +105,7 @@ class Guest:
         items = []
         if self.case.desired is not None and self.mode != "in sync":
             payload = Cutover(self.case.desired, None, self.mode)  # type: ignore[arg-type]
-            items.append(Item(Step.SERVICE, "service.cutover", self.host.name, "chat", "", payload))
+            items += [Item(Step.SERVICE, kind, self.host.name, "chat", "", payload) for kind in self.kinds]
         if self.restart:
             items.append(Item(Step.SERVICE, "container.restart", "box", "llm", ""))
         return Plan("box", tuple(items))
@@ -319,3 +323,51 @@ def test_a_flag_that_only_the_installed_parser_knows_is_a_note(at: At) -> None:
         "note: the installed parser knows what the table of releases does not: vllm 0.33.0: --brand-new"
         in guest.text
     )
+
+
+def test_a_red_candidate_is_not_tried_and_keeps_the_service_from_nothing(
+    at: At, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guest = at()
+    guest.kinds = ("service.cutover", "service.candidate")
+    red = iter([report(), report("fail")])
+    monkeypatch.setattr(
+        gate_acts,
+        "ask",
+        lambda host, line, seconds: done(next(red) if "pyz flags" in line else report()),
+    )
+    started: list[str] = []
+    monkeypatch.setattr(
+        operations_trial,
+        "tried",
+        lambda session, machine, item: lambda state, host: started.append(item.kind) or True,
+    )
+    assert guest.run()
+    assert "its candidate is red and will not be tried" in guest.text
+    for kind in guest.kinds:
+        for command in operations_trial.cut_over._inner(kind=kind):
+            assert command.function(guest.state, guest.host)
+    assert started == ["service.cutover"]
+    (last,) = operations_trial.verdicts._inner()
+    assert not last.function(guest.state, guest.host)
+    assert "the gate of chat is red (flags: fail)" in str(guest.problems[0])
+
+
+def test_a_red_profile_of_the_service_itself_stops_the_run(at: At) -> None:
+    guest = at()
+    guest.kinds = ("service.cutover", "service.candidate")
+    guest.answers = {"flags": report("fail")}
+    assert not guest.run()
+
+
+def test_what_a_restart_may_mend_waits_for_it(at: At) -> None:
+    guest = at(kind="vllm-cpu", version="0.32.0", gpus=())
+    guest.gpus = report("fail")
+    guest.restart = True
+    guest.answers = {"fit": report("fail")}
+    assert guest.run()
+    assert guest.asked == ["flags"]
+    guest.changed.append(Item(Step.SERVICE, "container.restart", "box", "llm", ""))
+    guest.gpus = report()
+    assert not guest.run(restarted=True)
+    assert guest.asked == ["fit"]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from provision.stack import measured
-from provision.stack.measured import KEEPING, holds, kept, needs_p2p_off, path_of, place_of
+from provision.stack.measured import KEEPING, holds, kept, path_of, place_of
 from tests.unit.gates.conftest import facts, gpu
 
 NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
@@ -95,21 +95,3 @@ def test_nothing_is_kept_for_a_place_that_is_not_known() -> None:
 def test_what_switches_a_way_off_is_measured_apart_so_that_the_proof_for_it_stays() -> None:
     assert path_of("nccl", {"NCCL_SOCKET_IFNAME": "lo"}) == "/var/lib/kpro/measured/nccl.json"
     assert path_of("nccl", {"NCCL_P2P_DISABLE": "1"}) == "/var/lib/kpro/measured/nccl-service.json"
-
-
-def runs(first: bool, second: bool | None) -> dict[str, Any]:
-    found: list[dict[str, Any]] = [{"name": "as found", "extra": {}, "whole": first}]
-    if second is not None:
-        found.append({"name": "without P2P", "extra": {"NCCL_P2P_DISABLE": "1"}, "whole": second})
-    return REPORT | {"verdict": "pass" if first else "fail", "facts": {"runs": found}}
-
-
-def test_peer_access_is_switched_off_only_where_it_hung_and_the_same_came_through_without() -> None:
-    assert needs_p2p_off(text(runs(False, True)))
-    assert not needs_p2p_off(text(runs(False, False)))
-    assert not needs_p2p_off(text(runs(False, None)))
-    assert not needs_p2p_off(text(runs(True, None)))
-    assert not needs_p2p_off(text(runs(False, True) | {"evidence": "replayed"}))
-    assert not needs_p2p_off(text(runs(False, True) | {"verdict": "unknown"}))
-    assert not needs_p2p_off(None)
-    assert not needs_p2p_off(json.dumps(runs(False, True)))
