@@ -103,6 +103,21 @@ def test_a_second_run_changes_nothing(deployed: Deployed, plain: Run) -> None:
     assert (deployed.command(), deployed.container.attach("pgrep", "-u", "kpro")) == before
 
 
+def test_a_guest_that_lost_a_library_which_the_engine_links_is_refused_with_the_package_to_install(
+    deployed: Deployed, plain: Run
+) -> None:
+    (library,) = deployed.inside.glob("usr/lib/x86_64-linux-gnu/libnuma.so.1")
+    away = library.with_name("libnuma.away")
+    library.rename(away)
+    try:
+        refused = deployed.kpro("plan")
+    finally:
+        away.rename(library)
+    assert refused.done.returncode == 3, refused.text[-3000:]
+    assert "the guest has no libnuma.so.1" in refused.text
+    assert "apt-get install libnuma1" in refused.text
+
+
 @pytest.fixture(scope="module")
 def change(
     request: pytest.FixtureRequest, deployed: Deployed, told: Told
