@@ -23,8 +23,8 @@ def report(
     deadline: float = 120.0,
     built: bool = False,
 ) -> Report:
-    """The report of ``provcheck flags``. ``deadline`` in seconds; ``built``: the environment was built from sources, and
-    its version need not be that of ``engine``. Raises BadInput."""
+    """The report of ``provcheck flags``. ``deadline`` in seconds; ``built``: the environment was built from sources,
+    and its version need not be that of ``engine``. Raises BadInput."""
     name, version = parse_engine(engine)
     command = split_command(words)
     known = history(name)
