@@ -96,11 +96,10 @@ def test_after_a_power_cut_the_next_boot_runs_the_last_good_one_and_the_next_run
         assert cut.over("beside", *FAST).error is None
     answer, good = cut.answer(16), cut.good()
     before = cut.inside("sha256sum", "/etc/systemd/system/kpro-tiny.service", "/etc/kpro/tiny.env")
-    with one_long_request(cut, 3 if where == "stop" else 0):
-        with under_way(cut, mode, *flags, drain_seconds=0) as ended:
-            reached(cut, where)
-            cut.place.container.stop()
-            assert ended().error is not None
+    with one_long_request(cut, 3 if where == "stop" else 0), under_way(cut, mode, *flags, drain_seconds=0) as ended:
+        reached(cut, where)
+        cut.place.container.stop()
+        assert ended().error is not None
     assert phase(cut) == where
     cut.place.container.start()
     eventually(lambda: answers(cut), "the service answers after the boot", 30)
