@@ -53,11 +53,12 @@ printf '%s\\n' {wanted} | {{ {uv} pip compile - $KPRO_UV_FLAGS {source} --python
 [ -e {lock}.done ] || {{ echo "the packages of {name} could not be settled" >&2; exit 1; }}
 rm -f -- {lock}.done
 """
+# The service's user cannot write here: what is not compiled now, each of its processes would compile at every start.
 _INSTALL = """
-{{ {uv} pip install $KPRO_UV_FLAGS {source} --python {python} --quiet {how} -r {lock} && \
+{{ {uv} pip install $KPRO_UV_FLAGS {source} --python {python} --quiet --compile-bytecode {how} -r {lock} && \
 echo done >{lock}.done; }} {says}
 [ -e {lock}.done ] || {{ echo "{name} could not be installed" >&2; exit 1; }}
-rm -f -- {lock}.done
+rm -rf -- {lock}.done {unpacked}
 """
 _PROVE = """
 set -u
@@ -92,6 +93,7 @@ def build_engine(host: Host, build: EngineBuild, say: Voice) -> None:
         python=python,
         how=how,
         lock=f"{env}/{locks.NAME}",
+        unpacked=shlex.quote(_unpacked(engine)),
         name=engine.requirement,
         says=_SAYS,
     )
@@ -132,8 +134,14 @@ def prelude(engine: DesiredEngine) -> str:
 def _source(engine: DesiredEngine) -> str:
     if not engine.wheels:
         return ""
-    # uv's cache goes by name and version: a wheel that was built anew under the same ones would not be noticed.
-    return f"--no-cache --offline --no-index --find-links {shlex.quote(engine.wheel_folder)}"
+    # uv's cache goes by name and version: a wheel that was built anew under the same ones would not be noticed. One of
+    # its own, in the environment, gives its files by links; a guest's /tmp may be memory, and an engine has gigabytes.
+    cache = f"--cache-dir {shlex.quote(_unpacked(engine))} --link-mode hardlink"
+    return f"{cache} --offline --no-index --find-links {shlex.quote(engine.wheel_folder)}"
+
+
+def _unpacked(engine: DesiredEngine) -> str:
+    return f"{engine.path}/.unpacked"
 
 
 def _locked(host: Host, engine: DesiredEngine, say: Voice) -> Lock:

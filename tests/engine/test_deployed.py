@@ -103,6 +103,21 @@ def test_a_second_run_changes_nothing(deployed: Deployed, plain: Run) -> None:
     assert (deployed.command(), deployed.container.attach("pgrep", "-u", "kpro")) == before
 
 
+def test_a_guest_that_lost_a_library_which_the_engine_links_is_refused_with_the_package_to_install(
+    deployed: Deployed, plain: Run
+) -> None:
+    (library,) = deployed.inside.glob("usr/lib/x86_64-linux-gnu/libnuma.so.1")
+    away = library.with_name("libnuma.away")
+    library.rename(away)
+    try:
+        refused = deployed.kpro("plan")
+    finally:
+        away.rename(library)
+    assert refused.done.returncode == 3, refused.text[-3000:]
+    assert "the guest has no libnuma.so.1" in refused.text
+    assert "apt-get install libnuma1" in refused.text
+
+
 @pytest.fixture(scope="module")
 def change(
     request: pytest.FixtureRequest, deployed: Deployed, told: Told
@@ -202,5 +217,6 @@ def test_removed_nothing_of_it_is_left_on_the_machine(deployed: Deployed, ngram:
     assert name not in Path("/proc/self/mountinfo").read_text()
     assert not [path for path in Path("/sys/fs/cgroup").rglob("*") if name in path.name]
     assert not deployed.models.exists()
-    with Path("/run/kpro/busy").open() as busy:
-        fcntl.flock(busy, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    commands = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.parent.exists()]
+    ours = (name.encode(), str(deployed.folder).encode())
+    assert not [command for command in commands if any(word in command for word in ours)]

@@ -18,7 +18,10 @@ from provision.spec import Machine
 from tests.doubles.apt import archive, catalogue
 from tests.doubles.apt.archive import Key
 from tests.guest.apt_host import Contained, Served, make_bare
+from tests.guest.cutover_place import made_cut
 from tests.guest.rig import Container, Sshd, make_container, make_sshd
+
+__all__ = ["made_cut"]
 
 # Read before any test gets a home of its own: a root is built once for all sessions.
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kpro" / "roots"
@@ -145,18 +148,12 @@ def machine(request: pytest.FixtureRequest, container: Container) -> Machine:
     return Machine(name="box", ssh=ssh, guests=(container.spec(), absent))
 
 
-@contextmanager
-def one_chain_at_a_time() -> Iterator[None]:
+@pytest.fixture(scope="module")
+def alone() -> Iterator[None]:
     """The machine has one lock for all changing runs; two test sessions would meet there."""
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / ".chain").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
-@pytest.fixture(scope="module")
-def alone() -> Iterator[None]:
-    with one_chain_at_a_time():
         yield
 
 

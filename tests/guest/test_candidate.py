@@ -118,3 +118,18 @@ def test_without_a_candidate_the_own_profile_is_back_held_against_itself(place: 
     assert place.status()["runs"] == "own profile"
     assert place.answer().strip()
     assert place.plan()["exit"] == 0
+
+
+def test_a_candidate_that_was_accepted_is_taken_back_and_not_put_into_service_again(place: Tried) -> None:
+    place.put("--tok-s", "700")
+    assert place.apply().returncode == 0
+    assert place.status()["runs"] == "candidate"
+    back = place.provision("rollback", str(place.inventory), "--service", "tiny", "--yes")
+    assert back.returncode == 0, back.stderr[-5000:]
+    assert place.answer().strip()
+    assert place.status()["runs"] == "own profile"
+    again = place.plan()
+    assert again["exit"] == 0
+    assert any("taken back by hand" in note for note in again["machines"][0]["notes"])
+    twice = place.provision("rollback", str(place.inventory), "--service", "tiny", "--yes")
+    assert twice.returncode == 0, twice.stderr[-3000:]

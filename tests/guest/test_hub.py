@@ -255,6 +255,17 @@ def test_a_folder_of_the_machine_is_copied_and_verified_without_any_hub(inside: 
     assert "there is no folder /data/nowhere" in inside.refused(missing)
 
 
+def test_a_python_that_cannot_run_it_is_told_and_nothing_begins(inside: Inside) -> None:
+    old = "/usr/local/bin/python3"
+    inside.container.attach("sh", "-c", f"printf '#!/bin/sh\\nexit 1\\n' >{old} && chmod 755 {old}")
+    try:
+        text = inside.refused(inside.order())
+    finally:
+        inside.container.attach("rm", old)
+    assert "python3 is missing, older than 3.11 or has no ssl" in text
+    assert inside.hub.asked == []
+
+
 @contextmanager
 def watched(word: str, known: int) -> Iterator[list[str]]:
     """Looks for a word in every process's words and variables, as often as it can. Those of ``known`` are its own, also

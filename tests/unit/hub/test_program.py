@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
-from provision.hub import machine, pack
+from provision.hub import local, machine, pack
 from provision.hub.hashing import hashed
 from provision.hub.order import Order
+from provision.hub.problems import Problem
 from provision.hub.progress import Progress
 from provision.hub.select import HubFile
 from tests.doubles.hub.server import TOKEN, Hub, Repo
@@ -188,3 +189,37 @@ def test_progress_tells_file_share_rate_and_time_left_and_not_too_often() -> Non
     assert "MiB/s" in lines[0]
     assert lines[0].endswith("s left")
     assert Progress("org/m", 0, 0, lambda: 0.0, lines.append).line() == "org/m: , 100 % of 0 B"
+
+
+def test_a_mirror_that_lists_no_hashes_is_not_fetched_from(hub: Hub, tmp_path: Path) -> None:
+    hub.faults.plain = True
+    code, said, _ = run(order(hub, tmp_path), tmp_path)
+    assert code == 1
+    assert "without its size or hash" in said[-1]["problem"]["seen"]
+    assert hub.sent() == 0
+
+
+def test_a_folder_that_changes_while_it_is_copied_is_not_put_in_place(tmp_path: Path) -> None:
+    source = tmp_path / "m.safetensors"
+    source.write_bytes(b"first")
+    wanted = Order("org/m", "1" * 40, "/nowhere/x", path=str(tmp_path))
+    (file,) = local.listing(wanted).files
+    partial, counted = tmp_path / "partial", []
+    local.copy(wanted, file, partial, counted.append, print)
+    assert (partial.read_bytes(), counted) == (b"first", [5])
+    source.write_bytes(b"other")
+    with pytest.raises(Problem, match="changed while it was copied"):
+        local.copy(wanted, file, partial, counted.append, print)
+    assert not partial.exists()
+
+
+def test_a_local_folder_is_read_with_its_links_and_without_what_is_not_the_model(tmp_path: Path) -> None:
+    (tmp_path / "m/.git").mkdir(parents=True)
+    (tmp_path / "m/.git/config").write_text("")
+    (tmp_path / "m/sub").mkdir()
+    (tmp_path / "m/sub/a.json").write_text("{}")
+    (tmp_path / "blob").write_bytes(b"weights")
+    (tmp_path / "m/m.safetensors").symlink_to("../blob")
+    (tmp_path / "m/kpro-manifest.json").write_text("{}")
+    listed = local.listing(Order("org/m", "1" * 40, "/nowhere/x", path=str(tmp_path / "m")))
+    assert [(file.path, file.size) for file in listed.files] == [("m.safetensors", 7), ("sub/a.json", 2)]
