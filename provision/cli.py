@@ -128,16 +128,24 @@ def apply(
 @_limit
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @_reboot
+@click.option("--service", metavar="NAME", help="Only this service: the profile that served before is back.")
 @_json
-def rollback(inventory: str, limit: tuple[str, ...], yes: bool, reboot: bool, as_json: bool) -> None:
+def rollback(
+    inventory: str, limit: tuple[str, ...], yes: bool, reboot: bool, service: str | None, as_json: bool
+) -> None:
     """Puts back what kpro changed on the machines: files as they were, GPUs on their former drivers.
 
     Containers are stopped and kept. Shows what would be put back, asks, does it, looks again. Twice is harmless.
     The same without a controller, on the machine: /var/lib/kpro/undo.sh
+    With --service the machines stay as they are, and a candidate that was put into service is taken back.
     """
     _commands()
     from provision.run import rollback as back
 
+    if service is not None:
+        from provision.run import rollback_service
+
+        sys.exit(rollback_service.rollback(inventory, limit, service, yes, as_json))
     sys.exit(back.rollback(inventory, limit, yes, as_json, reboot))
 
 

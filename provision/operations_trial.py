@@ -28,6 +28,10 @@ def cut_over(kind: str) -> Commands:
         if executing(session.state):
             session.check_against_shown(machine, plan)
         for item in items:
+            if item.id in session.tried.red:
+                session.tried.refused.append(session.tried.red[item.id])
+                host.noop("the candidate is red in step 9, and is not tried")
+                continue
             yield FunctionCommand(tried(session, machine, item), (), {})
 
     yield from guarded(body)

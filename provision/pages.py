@@ -1,4 +1,4 @@
-"""The page of ``docs/`` about drivers, made from the rows that decide. Pure.
+"""The pages of ``docs/`` about drivers and profiles, made from the rows that decide. Pure.
 
 ``scripts/make-docs`` writes it; a test holds the file against this function.
 """
@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from provision.data import archives, drivers, gpu_arch, kernels
 from provision.host.driver_checks.judge import JUDGES
+from provision.pages_engines import engines_page
+from provision.pages_profiles import profiles_page
 
 _HEAD = f"""\
 # Drivers
@@ -195,5 +197,9 @@ def drivers_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-DOCUMENTS: dict[str, Callable[[], str]] = {"drivers": drivers_page}
+DOCUMENTS: dict[str, Callable[[], str]] = {
+    "drivers": drivers_page,
+    "profiles": profiles_page,
+    "engines": engines_page,
+}
 """Page -> what makes it. They lie in docs/ under these names."""

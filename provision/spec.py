@@ -14,9 +14,11 @@ from pydantic import Field, StrictBool, StrictInt, StringConstraints, model_vali
 
 from provision.forms import AbsolutePath, BdfText, Name, Port, SshHost, Where, later, refuse
 from provision.spec_base import Spec
+from provision.spec_engine import Engine, Patch
 from provision.spec_guest import Guest, Mount, Proxmox, claims, taken_twice
 from provision.spec_model import Hub, Model
-from provision.spec_service import Baseline, Candidate, Engine, Found, Service
+from provision.spec_service import Baseline, Candidate, Found, Service
+from provision.spec_silence import Silence
 
 __all__ = [
     "Baseline",
@@ -32,8 +34,10 @@ __all__ = [
     "Machine",
     "Model",
     "Mount",
+    "Patch",
     "Proxmox",
     "Service",
+    "Silence",
     "Spec",
     "Ssh",
 ]

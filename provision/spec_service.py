@@ -10,18 +10,11 @@ from typing import Literal
 from pydantic import Field, StrictInt, field_validator, model_validator
 
 from checks.serving.limits import Limits
-from provision.forms import (
-    AbsolutePath,
-    Address,
-    LocalPath,
-    Name,
-    Port,
-    PythonVersion,
-    Where,
-    refuse,
-)
+from provision.forms import Address, LocalPath, Name, Port, refuse
 from provision.spec_base import Spec
+from provision.spec_engine import Engine
 from provision.spec_model import Model
+from provision.spec_silence import Silence
 
 LONGEST_WITH_TRIAL = 53
 """Letters of a service's name to which ``-candidate`` can be added: a name has at most 63."""
@@ -59,42 +52,6 @@ def thresholds(value: dict[str, float]) -> dict[str, float]:
     if wrong:
         raise ValueError("; ".join(wrong))
     return value
-
-
-class Engine(Spec):
-    """An engine environment: what is installed, and from where.
-
-    ``index`` asks the guest's own configured Python index; ``wheel`` takes a folder of wheels on the
-    controller and nothing else; ``tree`` installs nothing: ``interpreter`` and ``folders`` (the first one is looked
-    into first) lie in the guest already, bound from the machine for instance.
-    """
-
-    kind: str
-    version: str
-    source: Literal["index", "wheel", "tree"] = "index"
-    wheelhouse: LocalPath | None = None
-    interpreter: AbsolutePath | None = None
-    folders: tuple[AbsolutePath, ...] = ()
-    python: PythonVersion = "3.11"
-
-    @model_validator(mode="after")
-    def _fields_go_with_the_source(self) -> Engine:
-        wrong: list[tuple[Where, str]] = []
-        for name, (source, text) in _OF_SOURCE.items():
-            given = bool(getattr(self, name))
-            if self.source == source and not given:
-                wrong.append(((name,), f"source={source!r} needs {name}={text}"))
-            if self.source != source and given:
-                wrong.append(((name,), f"only source={source!r} takes one, not {self.source!r}"))
-        refuse("Engine", wrong)
-        return self
-
-
-_OF_SOURCE = {
-    "wheelhouse": ("wheel", "<folder of wheels>"),
-    "interpreter": ("tree", "<the Python in the guest that runs it>"),
-    "folders": ("tree", "[<folder in the guest that holds the engine>, ...]"),
-}
 
 
 class Baseline(Spec):
@@ -152,7 +109,8 @@ class Service(Spec):
     """One LLM service of a guest; its unit is ``kpro-<name>.service``, or the one that was ``found``.
 
     ``drain_seconds``: how long requests that are under way may take before the service is stopped for another
-    profile. ``thresholds``: limits of ``provcheck serve`` by name, where its usual ones do not fit.
+    profile. ``thresholds``: limits of ``provcheck serve`` by name, where its usual ones do not fit. ``silences``:
+    findings of its gates that are known to be bad.
     """
 
     name: Name
@@ -168,6 +126,7 @@ class Service(Spec):
     ready_seconds: StrictInt = Field(default=900, ge=1)
     drain_seconds: StrictInt = Field(default=30, ge=0, le=3600)
     thresholds: dict[str, float] = Field(default_factory=dict)
+    silences: tuple[Silence, ...] = ()
     replay: LocalPath | None = None
     baseline: Baseline | None = None
     candidate: Candidate | None = None

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from checks.data.boards import integrated
 from checks.errors import BadInput
 from checks.fit.gpus import Gpus, of_record, parse_gpus
 from checks.gpus import collect
+from checks.record import Record
 
 SEES_S = 30.0
 """Seconds that NVML may take."""
@@ -18,8 +20,19 @@ def gpus(text: str) -> Gpus:
     if text == "ram":
         return memory()
     if text == "here":
-        return of_record(collect.collect(SEES_S), "this machine")
+        return of_machine(collect.collect(SEES_S))
     return parse_gpus(text)
+
+
+def of_machine(seen: Record, root: str = "") -> Gpus:
+    """The GPUs that were seen. One that is part of its host's chip has that machine's memory: NVML measures none of it.
+    Raises BadInput."""
+    devices = (seen.nvml or {}).get("devices")
+    names = [one.get("nvmlDeviceGetName") for one in devices if isinstance(one, dict)] if devices else []
+    if names and all(isinstance(name, str) and integrated(name.removeprefix("b:")) for name in names):
+        shared = memory(root)
+        return Gpus(shared.usable * len(names), f"{shared.source}, which the GPU shares")
+    return of_record(seen, "this machine")
 
 
 def memory(root: str = "") -> Gpus:

@@ -46,7 +46,11 @@ needed: only libnccl.so.2, found where engines find it. What a finding means: pr
 @click.option("--gpus", "gpu_list", metavar="0,1", help="Which GPUs, as CUDA counts them; all unless given.")
 @click.option("--size", default="1G", show_default=True, help="Bytes of the largest all-reduce: 64M, 1G, 4G.")
 @click.option("--library", type=click.Path(path_type=Path), help="This libnccl.so.2 and no other.")
-@click.option("--env", type=click.Path(path_type=Path), help="The engine's Python environment.")
+@click.option(
+    "--env",
+    type=click.Path(path_type=Path),
+    help="The engine's environment, or the folders of a tree.",
+)
 @click.option("--unit", metavar="NAME", help="A systemd service: its environment, library and variables.")
 @click.option("--pid", type=click.IntRange(1), help="A running engine: the same from its process.")
 @click.option(

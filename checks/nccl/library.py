@@ -48,14 +48,7 @@ def candidates(
             raise BadInput(f"--library {library} is no file; name a libnccl.so.2")
         return [Candidate(str(library.resolve()), "--library", home_of(library))]
     if env is not None:
-        if not env.is_dir():
-            raise BadInput(f"--env {env} is no folder; name the root of a Python environment")
-        found = inside(env)
-        if found is None:
-            raise BadInput(
-                f"--env {env} holds no site-packages/nvidia/nccl/lib/{SONAME}; is an engine there?"
-            )
-        return [Candidate(str(found), f"--env {env}", env)]
+        return [_named(env)]
     rows = [Candidate(variables[name], name) for name in NAMED if variables.get(name)]
     rows += [Candidate(path, "loaded by the running engine", home_of(Path(path))) for path in mapped]
     homes = [(environment_of(command), "the service's environment")] if command else []
@@ -65,6 +58,18 @@ def candidates(
         if home is not None and (file := inside(home)) is not None:
             rows.append(Candidate(str(file), how, home))
     return [*rows, Candidate(SONAME, "the loader's search path")]
+
+
+def _named(env: Path) -> Candidate:
+    """What ``--env`` names: an environment, or the folders of a tree (``pip install --target``) joined by ``:``."""
+    places = [Path(place) for place in str(env).split(os.pathsep)]
+    if missing := [str(place) for place in places if not place.is_dir()]:
+        raise BadInput(f"--env {', '.join(missing)} is no folder; name the root of a Python environment")
+    for place in places:
+        found = inside(place)
+        if found is not None:
+            return Candidate(str(found), f"--env {env}", place)
+    raise BadInput(f"--env {env} holds no site-packages/nvidia/nccl/lib/{SONAME}; is an engine there?")
 
 
 def pythons() -> list[str]:
@@ -121,6 +126,7 @@ def _sites(home: Path) -> list[Path]:
     return [
         *sorted(home.glob("lib/python3*/site-packages")),
         *sorted(home.glob("lib/python3*/dist-packages")),
+        home,
     ]
 
 

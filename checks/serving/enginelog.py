@@ -82,7 +82,12 @@ _ARGS = re.compile(r"non-default args: (\{.*\})")
 _SGL_ARGS = re.compile(r"server_args=(?:ServerArgs)?[({](?P<config>.*)")
 _PAIR = re.compile(r"[\s,({'\"]?(\w+)['\"]?[=:] ?('[^']*'|\"[^\"]*\"|\[[^\]]*\]|[^,\s(){}]+)")
 _LAYERS = re.compile(r"Using (auxiliary|Eagle3 auxiliary) layers from [\w ]+: [(\[]([\d, ]*)[)\]]")
-_GRAPHS_ON = re.compile(r"Graph capturing finished|Capture (?:draft )?cuda graph end", re.I)
+_GRAPHS_ON = re.compile(
+    # SGLang 0.5.11: "Capture draft extend cuda graph end", 0.5.23: "Capture target verify CUDA graph end"; graphs of
+    # the prefill ("piecewise", "target prefill") say nothing of decoding.
+    r"Graph capturing finished|Capture (?:(?!prefill|piecewise)\w{1,12} ){0,3}cuda graph end",
+    re.I,
+)
 _GRAPHS_OFF = re.compile(r"Cudagraph is disabled under eager mode|Skipping CUDA graph capture", re.I)
 _SPEC = re.compile(
     r"SpecDecoding metrics: Mean acceptance length: (?P<length>\d{1,6}(?:\.\d{1,6})?),.*?Accepted:"
@@ -187,6 +192,8 @@ def _machinery(facts: LogFacts, line: str, notes: list[str]) -> None:
 
 _NOTES = (
     "Spec v1 is used",
+    "Non-overlap (synchronous) spec v2 is used",
+    "DFLASH block size mismatch",
     "Model Runner V2 does not yet support",
     "Following weights were not initialized from checkpoint",
     "Draft config num_target_layers=",

@@ -57,8 +57,8 @@ def _headline(done: transport.Completed) -> str:
 
 
 def keep(host: Host, service: str, digest: str, to: Belongs | None, run: str) -> dict[str, str]:
-    """Decides about the fresh reading of a service: where it was kept and why, nothing where the kept ones stay or there
-    is no fresh one. Raises ActFailed."""
+    """Decides about the fresh reading of a service: where it was kept and why, nothing where the kept ones stay or
+    there is no fresh one. Raises ActFailed."""
     path = baselines.path(service, to.key if to is not None else digest[:12])
     fresh = _read(host, baselines.fresh(path))
     if fresh is None:

@@ -10,7 +10,7 @@ from io import BytesIO
 
 from pyinfra.api.host import Host
 
-from provision.acts import shell
+from provision.acts import caches, shell
 from provision.acts.voice import Voice
 from provision.data import engines
 from provision.host import transport
@@ -26,8 +26,9 @@ _GATE_EXTRA_SECONDS = 300
 
 _ARM = """
 set -u
-ln -sfn {unit} /etc/systemd/system/basic.target.wants/kpro-recover.service && systemctl daemon-reload &&
-  systemctl is-enabled --quiet kpro-recover.service
+install -d -m 755 /etc/systemd/system/basic.target.wants &&
+  ln -sfn {unit} /etc/systemd/system/basic.target.wants/kpro-recover.service &&
+  systemctl daemon-reload && systemctl is-enabled --quiet kpro-recover.service
 """
 
 
@@ -39,7 +40,6 @@ def cutover(host: Host, asked: Cutover, say: Voice) -> None:
     _follow(host, asked, say, start=False)
     _arm(host)
     work = work_folder(desired)
-    shell.run(host, f"install -d -m 700 /run/kpro-cutover {work} {work}/check", f"making {work}")
     if asked.trial is not None:
         _put_trial(host, asked.trial, work)
     shell.put(host, f"{work}/told.json", json.dumps(_told(asked, say.run)).encode(), mode="600")
@@ -54,6 +54,7 @@ def cutover(host: Host, asked: Cutover, say: Voice) -> None:
     if done.rc != 0:
         lines = "\n".join(f"    {line}" for line in _last_words(said, done))
         raise ActFailed(f"putting {desired.service.unit} into service ended with {done.rc}:\n{lines}")
+    caches.clean(host, say)
 
 
 def work_folder(desired: DesiredService) -> str:
@@ -127,7 +128,6 @@ def _told(asked: Cutover, run: str) -> dict[str, str]:
 
 def _arm(host: Host) -> None:
     """Before anything is stopped: the next boot will put the last good profile back where a cut-over is open."""
-    shell.run(host, "install -d -m 755 /etc/systemd/system/basic.target.wants", "making basic.target.wants")
     shell.put(host, RECOVER, render("kpro-recover.sh.j2").encode(), mode="755")
     shell.put(host, RECOVER_UNIT, render("kpro-recover.service.j2").encode(), mode="644")
     shell.run(host, _ARM.format(unit=RECOVER_UNIT), "enabling kpro-recover.service")

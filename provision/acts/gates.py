@@ -46,6 +46,11 @@ def line_of(
     return _AS_SERVICE.format(line=line) if gate.as_service else line
 
 
+def by_hand(words: Sequence[str]) -> str:
+    """The same for a person in the guest."""
+    return shlex.join([PYTHON, PYZ, *words])
+
+
 def ask(host: Host, line: str, seconds: int) -> transport.Completed:
     """Raises OSError when the guest cannot be asked, or gives no answer in time."""
     return transport.run(host, line, timeout=seconds + _GRACE_S)

@@ -113,6 +113,8 @@ def stage(host: Host, desired: DesiredService, say: Voice) -> None:
     shell.run(host, f"install -d -m 700 {folders} /etc/kpro/records", "making the folders of what is staged")
     if desired.record is not None:
         shell.put(host, desired.record_path, desired.record, mode="644")
+    if desired.silences is not None:
+        shell.put(host, desired.silences_path, desired.silences, mode="644")
     if desired.key is not None:
         shell.put(host, desired.key_path, desired.key.encode(), mode="600")
     else:

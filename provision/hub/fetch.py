@@ -16,14 +16,15 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from provision.hub import problems
+from provision.hub import local, problems
 from provision.hub.ask import ask
 from provision.hub.download import download
 from provision.hub.hashing import hashed
 from provision.hub.order import Order
 from provision.hub.progress import Progress
-from provision.hub.select import OWN, PARTIAL, HubFile, Selection, amount, select
+from provision.hub.select import OWN, PARTIAL, HubFile, Listing, Selection, amount, select
 
 MANIFEST, SOURCE = OWN
 Say = Callable[[str], None]
@@ -46,14 +47,7 @@ def fetch(order: Order, say: Say, host: str) -> None:
     known = _known(place.target)
     if known is None and place.target.exists():
         raise problems.foreign(order.directory)
-    listing = ask(
-        order.repo,
-        order.revision,
-        endpoint=order.endpoint,
-        token=order.token,
-        who=host,
-        card=order.role == "drafter",
-    )
+    listing = local.listing(order) if order.path else _asked(order, host)
     chosen = select(listing, order.files, order.role)
     for note in chosen.notes:
         say(f"note: {note}")
@@ -67,6 +61,17 @@ def fetch(order: Order, say: Say, host: str) -> None:
     say(f"{order.repo}: {len(chosen.files)} files, {amount(chosen.size)}, verified, in {order.directory}")
 
 
+def _asked(order: Order, host: str) -> Listing:
+    return ask(
+        order.repo,
+        order.revision,
+        endpoint=order.endpoint,
+        token=order.token,
+        who=host,
+        card=order.role == "drafter",
+    )
+
+
 def _gather(order: Order, place: Place, chosen: Selection, say: Say) -> None:
     """Every file lies in staging or in place afterwards, and was verified there."""
     there = {file.path: _there(place, file) for file in chosen.files}
@@ -76,15 +81,16 @@ def _gather(order: Order, place: Place, chosen: Selection, say: Say) -> None:
     _fits(order, place, needed, len(missing))
     whole, total = len(chosen.files), chosen.size
     say(
-        f"{order.repo}: {whole} files, {amount(total)}; {amount(needed)} in {len(missing)} files are to be fetched"
+        f"{order.repo}: {whole} files, {amount(total)}; {amount(needed)} in {len(missing)} files are to come"
         + (f", {amount(sum(here.values()))} of them arrived before" if any(here.values()) else "")
         + (f"; left out: {_left_out(chosen)}" if chosen.left_out else "")
     )
+    get = local.copy if order.path else download
     progress = Progress(order.repo, total, total - needed, time.monotonic, say)
     for number, file in enumerate(chosen.files, 1):
         progress.file(file.path, number, whole)
         if there[file.path] is None:
-            download(order, file, place.partial(file.path), progress.count, say)
+            get(order, file, place.partial(file.path), progress.count, say)
             target = place.staging / file.path
             place.partial(file.path).chmod(0o644)
             place.partial(file.path).replace(target)
@@ -133,7 +139,13 @@ def _put(order: Order, place: Place, chosen: Selection, known: object) -> None:
         path = place.staging / file.path
         path = path if path.exists() else place.target / file.path
         entries[file.path] = {"size": file.size, "sha256": file.sha256 or hashed(path).sha256}
-    source = {"repo": order.repo, "revision": order.revision, "files": order.files and list(order.files)}
+    source: dict[str, Any] = {
+        "repo": order.repo,
+        "revision": order.revision,
+        "files": order.files and list(order.files),
+    }
+    if order.path:
+        source["path"] = order.path
     if known is None:
         _clean(place.staging, {file.path for file in chosen.files})
         _write(place.staging / MANIFEST, json.dumps(entries, indent=1, sort_keys=True) + "\n")

@@ -36,7 +36,7 @@ PACKAGES = {
 """Import name -> distribution: what the fetch imports, as a test of the packed file shows."""
 
 OURS = re.compile(
-    r"^(__init__|hub/(__init__|ask|download|fetch|hashing|machine|order|problems|progress|select)"
+    r"^(__init__|hub/(__init__|ask|download|fetch|hashing|local|machine|order|problems|progress|select)"
     r"|data/(__init__|model_files))\.py$"
 )
 _LEFT_OUT = re.compile(

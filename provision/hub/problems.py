@@ -170,6 +170,33 @@ def foreign(directory: str) -> Problem:
     )
 
 
+def no_hashes(repo: str, endpoint: str, path: str) -> Problem:
+    return Problem(
+        "no-hashes",
+        f"{endpoint} lists {path} of {repo} without its size or hash",
+        "what comes from there could not be verified",
+        "name another mirror, or the hub itself, with Machine(hub=Hub(endpoint=…))",
+    )
+
+
+def no_folder(path: str) -> Problem:
+    return Problem(
+        "no-folder",
+        f"there is no folder {path} on the machine",
+        "the model is to be copied from there",
+        "correct Model(path=…): it names a folder of the machine that the model is put on, not of the controller",
+    )
+
+
+def changed(path: str) -> Problem:
+    return Problem(
+        "changed",
+        f"{path} changed while it was copied",
+        "what was copied is neither the old file nor the new one; it was not put in place",
+        "wait until nothing writes there any more, then run again",
+    )
+
+
 def busy(folder: str) -> Problem:
     return Problem(
         "busy",

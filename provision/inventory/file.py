@@ -19,6 +19,7 @@ from pydantic import ValidationError
 
 from provision.inventory import words
 from provision.inventory.reading import Built, Reading
+from provision.inventory.revisions import commit_meant
 from provision.inventory.texts import told
 from provision.spec import Fleet, Spec
 from provision.spec_base import watcher
@@ -150,15 +151,17 @@ def _hollow_reasons(reading: Reading, namespace: dict[str, Any]) -> list[str]:
         if isinstance(row.spec, Fleet) and reading.is_hollow(row.given.get("machines")):
             continue
         name = reading.name_of(row.spec) if row.direct or not isinstance(row.spec, Fleet) else "inventory"
+        plain = _plain(row.given, reading)
         try:
             token = watcher.set(None)
             try:
-                type(row.spec)(**_plain(row.given, reading))
+                type(row.spec)(**plain)
             finally:
                 watcher.reset(token)
         except ValidationError as error:
             for line in error.errors(include_url=False):
                 where, text = told(type(row.spec), line)
+                text += commit_meant(plain, where)
                 reasons.append(reading.say(row.spec, name, where, text))
     reading.names = shown
     return reasons

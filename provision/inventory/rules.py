@@ -13,6 +13,9 @@ from packaging.specifiers import SpecifierSet
 
 from provision.data import drivers, engines, profiles
 from provision.forms import Where
+from provision.hub.controller import wrong_token
+from provision.inventory import flag_rules
+from provision.inventory.engine_rules import of_engine
 from provision.spec import Engine, Guest, Machine, Model, Service
 
 Wrong = Iterator[tuple[Where, str]]
@@ -38,6 +41,8 @@ def of_guest(guest: Guest) -> Wrong:
         here: Where = ("services", at)
         for where, text in of_service(service):
             yield (*here, *where), text
+        for where, text in _of_trying(service):
+            yield (*here, *where), text
         trial = service.trial()
         if trial is not None:
             for where, text in of_service(trial):
@@ -53,6 +58,28 @@ def of_guest(guest: Guest) -> Wrong:
                         f"would be copied to {model.directory}, which mounts[{index}] shows read-only: put "
                         "the files into its source on the machine and leave folder out, or make it writable",
                     )
+
+
+def _of_trying(service: Service) -> Wrong:
+    """What is tried, and what it is held against."""
+    promoted = service.promoted()
+    if promoted is not None and promoted == service.model_copy(
+        update={"candidate": None, "thresholds": promoted.thresholds}
+    ):
+        yield (
+            ("candidate",),
+            "is the service itself: nothing would be tried; change it, or take it out",
+        )
+    if service.baseline is not None and service.baseline.concurrency > MOST_AT_ONCE:
+        yield (
+            ("baseline", "concurrency"),
+            f"{service.baseline.concurrency}: a measurement sends at most {MOST_AT_ONCE} requests at once, so it could "
+            "never be held against this",
+        )
+
+
+MOST_AT_ONCE = 64
+"""``provcheck serve --concurrency`` takes no more."""
 
 
 def of_service(service: Service) -> Wrong:
@@ -94,6 +121,7 @@ def of_service(service: Service) -> Wrong:
             yield ("flags", index), f"is one word to the engine: write {first!r}, {rest!r}"
     if service.api_key_file is not None and kind.key_variable is None:
         yield ("api_key_file",), f"cannot be kept secret: {kind.key_reason}"
+    yield from flag_rules.of_service(service)
 
 
 def _of_candidate(where: Where) -> Where:
@@ -204,29 +232,45 @@ def on_this_controller(machine: Machine) -> Wrong:
         for name, text in (("key", machine.ssh.key), ("known_hosts", machine.ssh.known_hosts)):
             if text and not Path(text).expanduser().is_file():
                 yield ("ssh", name), f"there is no file {text} on this machine"
+    if machine.hub.token_file:
+        why = _secret(machine.hub.token_file) or _token(machine.hub.token_file)
+        if why:
+            yield ("hub", "token_file"), why
     for at, guest in enumerate(machine.guests):
         for index, service in enumerate(guest.services):
-            for where, text in _files(service):
+            for where, text in _files(service, GLIBC[guest.suite]):
                 yield ("guests", at, "services", index, *where), text
 
 
-def _files(service: Service) -> Wrong:
+def _files(service: Service, glibc: tuple[int, int]) -> Wrong:
     for engine, _, inside in _tried(service):
         if engine.wheelhouse and not engine.wheelhouse.is_dir():
             yield (*inside, "engine", "wheelhouse"), f"there is no folder {engine.wheelhouse} on this machine"
-        elif engine.wheelhouse and not any(engine.wheelhouse.glob("*.whl")):
-            yield (*inside, "engine", "wheelhouse"), f"no wheel (*.whl) lies in {engine.wheelhouse}"
+        for where, text in of_engine(engine, glibc):
+            yield (*inside, "engine", *where), text
     for model, where in _models(service):
         if model.folder and not model.folder.is_dir():
             yield (*where, "folder"), f"there is no folder {model.folder} on this machine"
         elif model.folder and not any(model.folder.iterdir()):
             yield (*where, "folder"), f"{model.folder} is empty"
+        if model.token_file:
+            why = _secret(model.token_file) or _token(model.token_file)
+            if why:
+                yield (*where, "token_file"), why
     if service.api_key_file:
         why = _secret(service.api_key_file)
         if why:
             yield ("api_key_file",), why
     if service.replay and not service.replay.is_file():
         yield ("replay",), f"there is no file {service.replay} on this machine"
+
+
+def _token(path: Path) -> str | None:
+    try:
+        why = wrong_token(path.read_text(encoding="utf-8").strip())
+    except (OSError, UnicodeDecodeError):
+        return f"{path} cannot be read as text"
+    return f"{path} {why}" if why else None
 
 
 def _secret(path: Path) -> str | None:

@@ -57,12 +57,19 @@ class ActFailed(RunError):
 
 
 class CandidateRefused(RunError):
-    """``host``: the guest's; ``cause``: lines, the headline first."""
+    """``host``: the guest's; ``cause``: lines, the headline first; ``later``: when it is looked at again."""
 
-    def __init__(self, host: str, service: str, profile: str, cause: str) -> None:
+    def __init__(
+        self,
+        host: str,
+        service: str,
+        profile: str,
+        cause: str,
+        later: str = "It is tried again when it changes in the inventory (provision status shows the verdict)",
+    ) -> None:
         self.host = host
         super().__init__(
             f"{service}: the candidate {profile} was refused, and {service} goes on without it:\n"
             + "\n".join(f"    {line}" for line in cause.splitlines())
-            + "\n    It is tried again when it changes in the inventory (provision status shows the verdict)"
+            + f"\n    {later}"
         )

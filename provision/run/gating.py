@@ -7,26 +7,34 @@ run is about to start. A profile that serves already is not asked about again.
 from __future__ import annotations
 
 import time
+from collections import defaultdict
+from contextlib import nullcontext
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+from gevent.lock import RLock
 from pyinfra.api.host import Host
 
+from checks.model import Status
 from provision.acts import gates as gate_acts
 from provision.acts import stack as stack_acts
+from provision.inventory import flag_rules
+from provision.plan import Item
 from provision.run import resting
 from provision.run.carrying import Commands, executing, ticking
-from provision.run.errors import ActFailed
+from provision.run.errors import ActFailed, CandidateRefused
 from provision.run.reports import green, line_of, red_text, report_of, shown_verdict, unknown
 from provision.run.session import Session
 from provision.spec import Guest, Machine
-from provision.stack import gates, measured
+from provision.stack import candidate, gates, measured
 from provision.stack.cutover import Cutover
 from provision.stack.desired import DesiredService, gate_command
 from provision.stack.gates import Case, Gate, Gpus, Skip
 
 RESTART = "container.restart"
-CUTOVER = "service.cutover"
+_PROBING: defaultdict[str, RLock] = defaultdict(RLock)
+CUTOVER, CANDIDATE = "service.cutover", "service.candidate"
 
 
 def services(session: Session, host: Host, machine: Machine) -> tuple[DesiredService, ...]:
@@ -99,17 +107,28 @@ class _Asking:
     def others(self) -> None:
         if self.restarted and not self.seen.green:
             return
-        for number, profile in enumerate(_profiles(self.session, self.host, self.machine)):
+        for number, (item, profile) in enumerate(_profiles(self.session, self.host, self.machine)):
             case = self._case(profile)
-            skipped = []
-            for row, answer in gates.asked(case, of_gpus_only=self.restarted):
+            skipped, before = [], len(self.red)
+            for row in gates.arising(case, of_gpus_only=self.restarted):
                 if (row.active and number) or (row.of_gpus and self.postponed):
                     continue
+                answer = row.ask(case)
                 if isinstance(answer, Skip):
                     self._journal(row, case, "skip", 0.0, answer.why)
                     skipped += [f"{row.id} ({answer.why})"] if answer.told else []
                     continue
-                self._one(row, case, answer)
+                red = self._one(row, case, answer)
+                case = replace(case, red=case.red | red)
+            if item is not None and item.kind == CANDIDATE and self.red[before:]:
+                # It is not tried, and keeps nothing else from being done.
+                why = "\n".join(self.red[before:])
+                del self.red[before:]
+                name = candidate.name_of(case.profile)
+                later = "It was not tried; the next run asks again"
+                told = CandidateRefused(self.host.name, case.profile.name, name, why, later)
+                self.session.tried.red[item.id] = told
+                self._say(f"gates of {_name(case)}: its candidate is red and will not be tried:\n{why}")
             if skipped:
                 self._say(f"gates of {_name(case)} that were not asked: {', '.join(skipped)}")
 
@@ -138,12 +157,15 @@ class _Asking:
             self.seen.facts, self.session.wanted(self.machine).pyz.sha256, boot, variables
         )
 
-    def _one(self, row: Gate, case: Case, words: tuple[str, ...]) -> None:
+    def _one(self, row: Gate, case: Case, words: tuple[str, ...]) -> set[str]:
+        """Asks one gate; the ids of what is red."""
         variables = gates.nccl_variables(case) if row.id == "nccl" else {}
         seconds = row.deadline(case)
         line = gate_acts.line_of(row, words, seconds, gates.silences_of(case), variables)
-        began = time.monotonic()
-        with ticking(self.session, self.host.name, f"the gate {row.id} of {_name(case)}: {row.text}"):
+        # Guests of one machine share its memory and PCIe root: beside each other they would measure each other.
+        alone = _PROBING[self.machine.name] if row.active else nullcontext()
+        with alone, ticking(self.session, self.host.name, f"the gate {row.id} of {_name(case)}: {row.text}"):
+            began = time.monotonic()
             try:
                 report = report_of(gate_acts.ask(self.host, line, seconds))
             except OSError as error:
@@ -159,8 +181,13 @@ class _Asking:
         self._journal(row, case, str(report["verdict"]), took, said)
         if green(report):
             self._say(f"gate {row.id} of {_name(case)}: {report['verdict']} ({took:.1f} s): {said}")
-        else:
-            self.red.append(red_text(_name(case), report, row.id))
+            for note in _notes(row, case):
+                self._say(f"gate {row.id} of {_name(case)}: note: {note}")
+            return set()
+        red = _red_ids(report)
+        again = gate_acts.by_hand(gates.again(row, words, red))
+        self.red.append(red_text(_name(case), report, row.id, again))
+        return red
 
     def _keep(self, row: Gate, case: Case, report: dict[str, Any]) -> None:
         """A red one too: it is what the next plan decides by."""
@@ -185,6 +212,19 @@ class _Asking:
         self.session.say(f"{self.host.name}: {text}")
 
 
+def _notes(row: Gate, case: Case) -> list[str]:
+    """What the table of released engines would have refused, and the installed parser takes."""
+    if row.id != "flags":
+        return []
+    table = flag_rules.by_table(case.profile.service, case.command, case.variables)
+    said = [finding.message for finding in table.findings if finding.status is Status.FAIL]
+    return [f"the installed parser knows what the table of releases does not: {text}" for text in said]
+
+
+def _red_ids(report: dict[str, Any]) -> set[str]:
+    return {one["id"] for one in report["findings"] if one.get("status") in ("fail", "unknown")}
+
+
 def _name(case: Case) -> str:
     return case.desired.name if case.desired is not None else case.guest.name
 
@@ -199,15 +239,22 @@ def _gpu_gates(session: Session, host: Host, machine: Machine) -> list[tuple[str
     return [(guest.name, gate_command(guest, None))] if gated else []
 
 
-def _profiles(session: Session, host: Host, machine: Machine) -> list[DesiredService | None]:
-    """The profiles that this run is about to start here; [None] for GPUs that have no service yet."""
+def _profiles(
+    session: Session, host: Host, machine: Machine
+) -> list[tuple[Item | None, DesiredService | None]]:
+    """The profiles that this run is about to start here, with the items that do so; none of both for GPUs that have no
+    service yet."""
     if host.name == machine.host_name:
         return []
-    found: list[DesiredService | None] = []
-    for item in session.plan(machine).of(CUTOVER, host.name):
-        found.append(item.payload.desired if isinstance(item.payload, Cutover) else item.payload)
+    found: list[tuple[Item | None, DesiredService | None]] = []
+    plan = session.plan(machine)
+    for item in (*plan.of(CUTOVER, host.name), *plan.of(CANDIDATE, host.name)):
+        cutover: Cutover = item.payload
+        # The very same profile was proven when it was new, and every second here is one without the service.
+        if cutover.mode != "again":
+            found.append((item, cutover.desired))
     if not found and not services(session, host, machine) and _gpu_gates(session, host, machine):
-        return [None]
+        return [(None, None)]
     return found
 
 

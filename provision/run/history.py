@@ -59,6 +59,10 @@ def _one(run: str, as_json: bool) -> int:
         )
         return EXIT_DONE
     for event in events:
+        if event.get("event") == "trial":
+            for line in trial_lines(event):
+                click.echo(printable(line))
+            continue
         facts = {
             key: value
             for key, value in event.items()
@@ -71,3 +75,33 @@ def _one(run: str, as_json: bool) -> int:
             )
         )
     return EXIT_DONE
+
+
+def trial_lines(event: dict[str, Any]) -> list[str]:
+    """A cut-over: what was forecast, and below it what was measured."""
+    what = "candidate" if event.get("candidate") else "service"
+    verdict = event.get("verdict") or "nothing is remembered of it"
+    down = event.get("downtime_s")
+    measured = [
+        "down for " + (f"{down:.1f} s" if isinstance(down, (int, float)) else "no time that was measured"),
+        *(
+            text.format(event[name])
+            for name, text in _FIGURES
+            if isinstance(event.get(name), (int, float)) and not isinstance(event.get(name), bool)
+        ),
+    ]
+    lines = [
+        f"{event.get('at')}  trial      {event.get('service')} on {event.get('host')}: {what} {event.get('profile')}, "
+        f"{event.get('mode') or 'mode unknown'}: {verdict}",
+        f"    forecast  {event.get('forecast') or 'none'}",
+        f"    measured  {', '.join(measured)}",
+    ]
+    return lines + [f"    {line}" for line in str(event.get("why") or "").splitlines()]
+
+
+_FIGURES = (
+    ("start_s", "started in {:.1f} s"),
+    ("measured_s", "measured in {:.0f} s"),
+    ("tok_s", "{:.1f} tok/s"),
+    ("acceptance", "acceptance length {:.2f}"),
+)

@@ -35,7 +35,10 @@ echo held
 exec cat >/dev/null
 """
 
-_WAIT = f"exec 9>>{FOLDER}/busy; flock -w {BUSY_SECONDS} -x 9"
+LOOK_SECONDS = 5
+PROGRESS = f"{FOLDER}/progress"
+"""The last line of progress of a long command (provision.hub.machine writes it): whoever waits for it can tell."""
+_WAIT = f"exec 9>>{FOLDER}/busy; flock -w {LOOK_SECONDS} -x 9 || {{ cat {PROGRESS} 2>/dev/null; exit 75; }}"
 _TRY = f"exec 9>>{FOLDER}/busy; flock -n -x 9"
 
 
@@ -83,6 +86,22 @@ class MachineLock:
         self._held.release()
 
 
+def _ends(host: Any, say: Callable[[str], None]) -> bool:
+    """Waits for the command of an earlier run, and repeats what it says of itself: while that changes, however long."""
+    until, last = time.monotonic() + BUSY_SECONDS, ""
+    while time.monotonic() < until:
+        done = transport.run(host, _WAIT)
+        if done.ok:
+            return True
+        if done.rc != 75:
+            return False
+        line = done.text.strip()
+        if line and line != last:
+            say(f"{host.name}: {line}")
+            until, last = time.monotonic() + BUSY_SECONDS, line
+    return False
+
+
 def take(host: Any, owner: Owner, say: Callable[[str], None]) -> MachineLock:
     """Takes the machine, then waits for what an earlier run left running there.
 
@@ -101,10 +120,10 @@ def take(host: Any, owner: Owner, say: Callable[[str], None]) -> MachineLock:
     if not transport.run(host, _TRY).ok:
         say(f"{host.name}: a command of an earlier run still works there; waiting for it to end")
         started = time.monotonic()
-        if not transport.run(host, _WAIT).ok:
+        if not _ends(host, say):
             held.release()
             raise Locked(
-                f"{host.name}: a command of an earlier run still works after {BUSY_SECONDS} s. "
+                f"{host.name}: a command of an earlier run still works after {time.monotonic() - started:.0f} s. "
                 f"Look at it with: fuser -v {FOLDER}/busy"
             )
         say(f"{host.name}: it ended after {time.monotonic() - started:.0f} s")

@@ -62,12 +62,14 @@ def line_of(report: dict[str, Any], gate: str) -> str:
     return " ".join(str(head["message"]).split()) if head else f"{count} checks pass"
 
 
-def red_text(name: str, report: dict[str, Any], gate: str | None = None) -> str:
-    """Every reason with its cause and what to do next."""
+def red_text(name: str, report: dict[str, Any], gate: str | None = None, again: str | None = None) -> str:
+    """Every reason with its cause and what to do next. ``again``: the command that looks once more."""
     what = f"{gate}: {report['verdict']}" if gate else report["verdict"]
     lines = [f"the gate of {name} is red ({what}); what runs is left as it is"]
     for finding in report["findings"]:
         if finding.get("status") in ("fail", "unknown") and not finding.get("silence"):
             lines.append(f"  {finding['status']}  {finding['id']} {finding['subject']}: {finding['message']}")
             lines += [f"        {key}: {finding[key]}" for key in ("cause", "fix") if finding.get(key)]
+    if again is not None:
+        lines.append(f"        again, in the guest: {again}")
     return "\n".join(lines)

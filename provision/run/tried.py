@@ -14,6 +14,8 @@ class Tried:
 
     trials: list[dict[str, Any]] = field(default_factory=list)
     refused: list[CandidateRefused] = field(default_factory=list)
+    red: dict[str, CandidateRefused] = field(default_factory=dict)
+    """By item: candidates whose gates of step 9 are red, which are therefore not tried."""
 
     def refused_on(self, host: str) -> list[CandidateRefused]:
         """The candidates that were refused on a host."""

@@ -27,33 +27,37 @@ def tried(session: Session, machine: Machine, item: Item) -> Callable[[State, Ho
     """Carries out a cut-over or a measurement, and sees to what is left of it."""
 
     def run(state: State, host: Host) -> bool:
+        told: list[RunError] = []
+
         def forgiven(problem: RunError) -> RunError | None:
-            return refused(session, machine, host, item, problem)
+            told.extend(refused(session, machine, host, item, problem))
+            return told[0] if told else None
 
         went_well = carried(session, machine, item, forgiven)(state, host)
-        asked = item.payload
-        if isinstance(asked, Cutover) and not (asked.candidate and session.tried.refused_on(host.name)):
-            _tell(session, machine, host, item, outcome(host, asked, session.id))
-        if went_well and not session.tried.refused_on(host.name):
-            _keep(session, machine, host, asked)
+        if isinstance(item.payload, Cutover) and not told:
+            _tell(session, machine, host, item, outcome(host, item.payload, session.id))
+        if went_well and not told:
+            _keep(session, machine, host, item.payload)
         return went_well
 
     return run
 
 
-def refused(session: Session, machine: Machine, host: Host, item: Item, problem: RunError) -> RunError | None:
+def refused(
+    session: Session, machine: Machine, host: Host, item: Item, problem: RunError
+) -> list[CandidateRefused]:
     """A candidate that this run refused is no failure of the service: the problem, told so. None: it is another one."""
     asked = item.payload
     if not isinstance(asked, Cutover) or not asked.candidate:
-        return None
+        return []
     verdict = outcome(host, asked, session.id)
     if verdict is None or verdict.accepted:
-        return None
+        return []
     _tell(session, machine, host, item, verdict)
     cause = verdict.why.strip() or str(problem)
     told = CandidateRefused(host.name, asked.desired.name, candidate.name_of(asked.desired), cause)
     session.tried.refused.append(told)
-    return told
+    return [told]
 
 
 def outcome(host: Host, asked: Cutover, run: str) -> Trial | None:

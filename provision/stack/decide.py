@@ -107,6 +107,8 @@ def stack_plan(
                 )
             items += serving.decide(at, choice, changed, refusals)
             notes += choice.notes
+        profiles = [one.engine for desired in services for one in serving.family(desired)]
+        notes += engine_decide.earlier(profiles, inside)
     except CouldNotLook as error:
         refusals.append(
             Refusal(

@@ -12,6 +12,7 @@ from typing import Literal
 from provision.data.around import Around
 from provision.data.launch import Launch
 from provision.spec import Guest, Machine, Model, Service
+from provision.spec_silence import file_of
 from provision.stack.around import on_controller
 from provision.stack.engine.decide import UV as UV
 from provision.stack.engine.desired import DesiredEngine, desired_engine
@@ -81,6 +82,15 @@ class DesiredService:
         return record_path(self.record or b"")
 
     @property
+    def silences(self) -> bytes | None:
+        return file_of(self.service.silences)
+
+    @property
+    def silences_path(self) -> str:
+        """Not named by its content: other words of a silence are no reason to start the service anew."""
+        return silences_path(self.service)
+
+    @property
     def key_path(self) -> str:
         return f"/etc/kpro/{self.name}.key"
 
@@ -131,15 +141,21 @@ def desired_models(service: Service, known: Sequence[DesiredModel] = ()) -> tupl
     return tuple(found)
 
 
+def silences_path(service: Service) -> str:
+    return f"/etc/kpro/{service.name}.silences.json"
+
+
 def record_path(record: bytes) -> str:
     return f"/etc/kpro/records/{sha256(record)[:16]}.json"
 
 
-def gate_command(guest: Guest, record: bytes | None) -> tuple[str, ...]:
+def gate_command(guest: Guest, record: bytes | None, service: Service | None = None) -> tuple[str, ...]:
     """The gate: run by the chain where the service will run, and again by the unit at every start."""
     command = [PYTHON, PYZ, "gpus", "--expect", str(len(guest.gpus)), "--gate"]
     if record is not None:
         command += ["--replay", record_path(record)]
+    if service is not None and service.silences:
+        command += ["--silences", silences_path(service)]
     return tuple(command)
 
 
@@ -177,7 +193,7 @@ def _profile(
 ) -> DesiredService:
     """One profile as it is started."""
     record = service.replay.read_bytes() if service.replay is not None else None
-    gate = gate_command(guest, record)
+    gate = gate_command(guest, record, service)
     key = service.api_key_file.read_text().strip() if service.api_key_file is not None else None
     around = on_controller(guest, service, engine.digest, machine)
     also = (sha256(record or b""), *(model.manifest or "" for model in models))

@@ -7,12 +7,13 @@ of the version or of its next neighbour.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from checks.fit.cache import DTYPES
 from checks.flags.read import Reading, read
 from checks.flags.table import BUILDS, ENGINES, history, nearest
+from provision.data import engines
 
 DRAFTED = {"mtp", "qwen3_next_mtp", "deepseek_mtp", "nextn"}
 """Methods that draft with heads of the target itself (vLLM config/speculative.py; SGLang's NEXTN)."""
@@ -71,6 +72,16 @@ class Said:
     @property
     def option(self) -> str:
         return f"{self.engine}=={self.version}"
+
+
+NAMESPACES = ("VLLM_", "SGLANG_", "SGL_")
+
+
+def judged(variables: Iterable[str], kind: str) -> list[str]:
+    """The engine's own variables for ``provcheck flags``, without their values: that a version reads them is judged,
+    and what they hold is nobody's business in an argv. The key's is kpro's own."""
+    key = engines.kind_of(kind).key_variable
+    return [f"{name}=" for name in sorted(variables) if name.startswith(NAMESPACES) and name != key]
 
 
 def known(kind: str) -> bool:

@@ -6,11 +6,11 @@ about to start. A row's ``ask`` gives the words of provcheck, or a ``Skip`` that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any
 
-from provision.data import engines
 from provision.spec import Guest
 from provision.stack import engine_words, staged
 from provision.stack.desired import DesiredService, record_path
@@ -57,6 +57,8 @@ class Case:
     running: bool = False
     kept: Mapping[str, str] = field(default_factory=dict)
     """What holds of kept measurements, by gate."""
+    red: frozenset[str] = frozenset()
+    """Ids of what was found red so far."""
 
     @property
     def profile(self) -> DesiredService:
@@ -75,8 +77,9 @@ class Case:
 
     @property
     def home(self) -> str:
-        """The engine's environment."""
-        return self.command[0].rpartition("/")[0].rpartition("/")[0]
+        """The engine's environment, or the folders of its tree."""
+        folders = self.profile.service.engine.folders
+        return ":".join(folders) or self.command[0].rpartition("/")[0].rpartition("/")[0]
 
     @property
     def variables(self) -> dict[str, str]:
@@ -118,21 +121,14 @@ def _unknown_engine(case: Case) -> Skip | None:
     return None if engine_words.known(kind) else Skip(f"provcheck knows nothing of the engine {kind}")
 
 
-_NAMESPACES = ("VLLM_", "SGLANG_", "SGL_")
-
-
 def flags(case: Case) -> Answer:
     if skip := _unknown_engine(case):
         return skip
-    # The value of a variable is nobody's business in an argv: that it is read, and by which version, is judged.
-    names = [f"{name}=" for name in sorted(case.variables) if name.startswith(_NAMESPACES)]
-    ours = [name for name in names if name.rstrip("=") != _key_variable(case)]
     options = ("--engine", case.said.option, "--python", case.python, "--deadline", str(FLAGS_SECONDS))
-    return ("flags", *options, "--", *ours, *case.command)
-
-
-def _key_variable(case: Case) -> str | None:
-    return engines.kind_of(case.profile.service.engine.kind).key_variable
+    engine = case.profile.service.engine
+    names = engine_words.judged(case.variables, engine.kind)
+    built = ("--built",) if engine.source == "git" else ()
+    return ("flags", *options, *built, "--", *names, *case.command)
 
 
 def drafter(case: Case) -> Answer:
@@ -159,7 +155,9 @@ def fit(case: Case) -> Answer:
         return skip
     service, said = case.profile.service, case.said
     words = ["fit", service.model.directory, "--engine", said.option, "--context", said.context, *said.words]
-    if service.drafter is not None:
+    # A drafter without a config has no size to be asked for; the model has one all the same.
+    drafts = service.drafter is not None and "drafter.config" not in case.red
+    if service.drafter is not None and drafts:
         words += ["--drafter", service.drafter.directory]
     if said.mtp and service.drafter is None:
         words += ["--mtp"]
@@ -259,12 +257,16 @@ GATES = (
 """The cheap ones first."""
 
 
-def asked(case: Case, *, of_gpus_only: bool = False) -> Iterator[tuple[Gate, Answer]]:
-    """Every gate that arises for a profile (or, without one, for the guest's GPUs) with its words, or why not."""
+def arising(case: Case, *, of_gpus_only: bool = False) -> Iterator[Gate]:
+    """The gates that arise for a profile or, without one, for the guest's GPUs."""
     for gate in GATES:
-        if (case.desired is None and not gate.active) or (of_gpus_only and not gate.of_gpus):
-            continue
-        yield gate, gate.ask(case)
+        if (case.desired is not None or gate.active) and (gate.of_gpus or not of_gpus_only):
+            yield gate
+
+
+def again(gate: Gate, words: Sequence[str], red: AbstractSet[str]) -> tuple[str, ...]:
+    """What a person runs to look once more; a drafter without a config can have one written."""
+    return (*words, "--write") if gate.id == "drafter" and "drafter.config" in red else tuple(words)
 
 
 def nccl_variables(case: Case) -> dict[str, str]:
@@ -276,4 +278,4 @@ def nccl_variables(case: Case) -> dict[str, str]:
 
 def silences_of(case: Case) -> str | None:
     """The file of findings that the service's owner has silenced; None where there are none."""
-    return None
+    return case.desired.silences_path if case.desired is not None and case.desired.silences else None

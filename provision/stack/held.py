@@ -36,7 +36,9 @@ class Held:
 
     def allows(self, digest: str) -> bool:
         """Was exactly this profile tried and accepted?"""
-        return any(one.digest == digest and one.accepted for one in (self.verdict, self.accepted) if one)
+        known = [one for one in (self.verdict, self.accepted) if one is not None and one.digest == digest]
+        # The last one counts: what was accepted once may have been refused, or taken back, since.
+        return bool(known) and known[0].accepted
 
 
 def requests(desired: DesiredService) -> list[str]:

@@ -11,7 +11,7 @@ has nothing to measure. One file each, the report of provcheck with what it hold
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -130,20 +130,6 @@ def parsed(text: str | None) -> dict[str, Any] | None:
         and isinstance(found.get("kept"), dict)
     )
     return found if whole else None
-
-
-def needs_p2p_off(text: str | None) -> bool:
-    """Did peer access hang or corrupt on this machine, while the same collectives came through without it?"""
-    found = parsed(text)
-    if found is None or found.get("verdict") != "fail" or found.get("evidence") != "live":
-        return False
-    facts = found.get("facts")
-    runs: Sequence[Any] = facts.get("runs", ()) if isinstance(facts, dict) else ()
-    by_name = {run.get("name"): run for run in runs if isinstance(run, dict)}
-    first, without = by_name.get("as found"), by_name.get("without P2P")
-    return (
-        first is not None and not first.get("whole") and without is not None and without.get("whole") is True
-    )
 
 
 def _when(text: object) -> datetime | None:

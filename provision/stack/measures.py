@@ -7,6 +7,7 @@ from provision.stack import baselines, candidate
 from provision.stack.baselines import Reading
 from provision.stack.candidate import Choice
 from provision.stack.desired import DesiredService
+from provision.stack.forecast import MEASURE_SECONDS
 from provision.stack.held import Held
 from provision.stack.scene import Scene
 
@@ -62,8 +63,9 @@ def _stated_rate(at: Scene) -> float | None:
 
 
 def gate_words(thresholds: dict[str, float], baseline: str | None, level: int) -> tuple[str, ...]:
-    """Words of ``provcheck serve`` behind the URL."""
-    words = [word for name, n in sorted(thresholds.items()) for word in ("--limit", f"{name}={n:g}")]
+    """Words of ``provcheck serve`` behind the URL; never none, since that would be no measurement."""
+    words = ["--seconds", str(MEASURE_SECONDS)]
+    words += [word for name, n in sorted(thresholds.items()) for word in ("--limit", f"{name}={n:g}")]
     words += ["--baseline", baseline] if baseline else []
     words += ["--concurrency", str(level)] if level > 1 else []
     return tuple(words)

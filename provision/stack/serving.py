@@ -27,11 +27,13 @@ def requests(guest: Guest, desired: DesiredService) -> list[str]:
     for one in family(desired):
         wanted += [
             *(f"sha:{path}" for path in (one.staged_unit, one.staged_environment, one.record_path)),
+            f"sha:{one.silences_path}",
             held.started_request(one),
         ]
         if one.trial is not None:
             unit = one.trial.service.unit
             wanted += [
+                f"sha:{one.trial.silences_path}",
                 f"cmd:unit-{one.trial.name}:systemctl show -p ActiveState -p SubState -p MainPID {unit}",
                 f"dir:{one.trial.unit_path}.d",
                 *beside.requests(guest, one),
@@ -133,7 +135,8 @@ def _trial(at: Scene, trial: DesiredService, refusals: list[Refusal], where: str
 def _staged(desired: DesiredService, inside: Snapshot) -> bool:
     files = (inside.digest(desired.staged_unit), inside.digest(desired.staged_environment))
     record = desired.record is None or inside.digest(desired.record_path) == sha256(desired.record)
-    return record and files == (sha256(desired.unit), sha256(desired.environment))
+    silences = desired.silences is None or inside.digest(desired.silences_path) == sha256(desired.silences)
+    return record and silences and files == (sha256(desired.unit), sha256(desired.environment))
 
 
 def _stage(at: Scene, desired: DesiredService) -> Item:

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import re
 
-_WORD = re.compile(r'"((?:[^"\\]|\\.)*)"|(\S+)')
+_WORD = re.compile(r'"((?:[^"\\]|\\.)*)"|([^ ]+)')
 _ESCAPES = {"n": "\n", "\\": "\\", '"': '"'}
 
 
 def command_of(unit: str) -> tuple[str, ...]:
     """The argv of ``ExecStart=``; the inverse of how ``desired`` writes it. Raises ValueError when there is none."""
-    lines = [line.removeprefix("ExecStart=") for line in unit.splitlines() if line.startswith("ExecStart=")]
-    if len(lines) != 1 or not lines[0].strip():
+    lines = [line.removeprefix("ExecStart=") for line in unit.split("\n") if line.startswith("ExecStart=")]
+    if len(lines) != 1 or not lines[0].strip(" "):
         raise ValueError(f"the staged unit has {len(lines)} lines ExecStart=, and one starts the engine")
     return tuple(_word(match) for match in _WORD.finditer(lines[0]))
 

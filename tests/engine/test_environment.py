@@ -67,14 +67,36 @@ def test_another_machine_than_x86_64_is_told_so(checkout: Path, tmp_path: Path) 
     assert "this is Linux aarch64" in said
 
 
-def test_an_install_that_fails_says_why_and_is_never_taken_for_made(checkout: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "spoilt",
+    [{"UV_OFFLINE": "1"}, {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": ""}],
+    ids=["no pip to download with", "nothing to download"],
+)
+def test_a_download_that_fails_says_why_and_is_never_taken_for_made(
+    checkout: Path, tmp_path: Path, spoilt: dict[str, str]
+) -> None:
     made = tmp_path / "made"
     for _ in range(2):
-        code, out, said = run(checkout, made, UV_OFFLINE="1", UV_CACHE_DIR=str(tmp_path / "cache"))
+        code, out, said = run(checkout, made, **spoilt, UV_CACHE_DIR=str(tmp_path / "cache"))
         assert (code, out) == (1, "")
         assert "that failed" in said
         assert "run this again" in said
     assert not list(made.glob("*/.stamp"))
+    assert not (made / "wheels/engine.lock").exists()
+
+
+def test_an_environment_comes_from_its_wheelhouse_alone(
+    engine_folder: Path, checkout: Path, tmp_path: Path
+) -> None:
+    """One wheel less than the lock names: said, and what is there is not taken for an environment."""
+    made = tmp_path / "made"
+    shutil.copytree(engine_folder / "wheels", made / "wheels", copy_function=os.link)
+    for wheel in (made / "wheels").glob("click-*.whl"):
+        wheel.unlink()
+    code, out, said = run(checkout, made, UV_CACHE_DIR=str(tmp_path / "cache"))
+    assert (code, out) == (1, "")
+    assert "click" in said
+    assert not (made / "env/.stamp").exists()
 
 
 @pytest.mark.parametrize("word", ["--nothing", "-h"])

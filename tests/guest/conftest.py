@@ -18,7 +18,10 @@ from provision.spec import Machine
 from tests.doubles.apt import archive, catalogue
 from tests.doubles.apt.archive import Key
 from tests.guest.apt_host import Contained, Served, make_bare
+from tests.guest.cutover_place import made_cut
 from tests.guest.rig import Container, Sshd, make_container, make_sshd
+
+__all__ = ["made_cut"]
 
 # Read before any test gets a home of its own: a root is built once for all sessions.
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kpro" / "roots"

@@ -6,7 +6,8 @@ import json
 import threading
 import time
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +23,7 @@ from provision.stack.desired import DesiredService, desired_service
 from provision.testhost import demo_files
 from tests.guest.place import Place
 
-GATE = ("--seconds", "2", "--wait", "5")
+GATE = ("--seconds", "1", "--wait", "5")
 FAST = ("--tok-s", "400")
 
 
@@ -100,6 +101,34 @@ class Cut:
     def outcome(self, name: str = "tiny.service.json") -> dict[str, Any]:
         told: dict[str, Any] = json.loads(self.inside("cat", f"/var/lib/kpro/trials/{name}"))
         return told
+
+    def phase(self) -> str:
+        """Where the cut-over under way is, read from outside; empty while there is none."""
+        path = self.place.container.rootfs / "var/lib/kpro/cutover/tiny/phase"
+        try:
+            return path.read_text().split()[0]
+        except (OSError, IndexError):
+            return ""
+
+    @contextmanager
+    def request_in_flight(self, tokens: int) -> Iterator[list[str]]:
+        """As soon as a cut-over is under way somebody has a request in flight; its answer, if one comes."""
+        answers: list[str] = []
+
+        def ask() -> None:
+            until = time.monotonic() + 30
+            while not self.phase() and time.monotonic() < until:
+                time.sleep(0.02)
+            # Its server may lose the power.
+            with suppress(OSError):
+                answers.append(self.answer(tokens))
+
+        asking = threading.Thread(target=ask, daemon=True)
+        if tokens:
+            asking.start()
+        yield answers
+        if tokens:
+            asking.join(30)
 
     def left(self) -> list[str]:
         """What no cut-over may leave behind: a trial, an open phase, secrets outside their place, half files."""

@@ -32,11 +32,10 @@ machine = Machine(
                 Service(
                     name="tiny",
                     engine=Engine(kind="standin", version="1.0.0", **{engine}),
-                    model=Model(repo="kpro/tiny", revision={revision!r}, folder={folder!r}),
                     port={port},
                     flags={flags},
                     ready_seconds={ready},
-                    **{more},
+                    **dict(model=Model(repo="kpro/tiny", revision={revision!r}, folder={folder!r})) | {more},
                 )
             ],
         )
@@ -80,7 +79,7 @@ class Place(Operator):
         flags: tuple[str, ...] = (),
         ready: int = 60,
         engine: dict[str, str] | None = None,
-        **more: str,
+        **more: object,
     ) -> None:
         """The inventory; ``more`` are further arguments of the service."""
         files = self.folder / "files"

@@ -45,20 +45,22 @@ class Tried(Place):
 
 @pytest.fixture(scope="module")
 def place(alone: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tried]:
-    """From nothing to an accepted candidate, in one run."""
+    """Nothing is there yet."""
     made = Tried(tmp_path_factory.mktemp("place"), Container(f"kprotest-{os.getpid()}-cand"))
     made.put("--tok-s", "400")
     try:
-        kinds = [item["kind"] for item in made.plan()["machines"][0]["items"]]
-        assert kinds[-2:] == ["service.cutover", "service.candidate"]
-        done = made.apply()
-        assert done.returncode == 0, done.stderr[-5000:]
         yield made
     finally:
         made.remove()
 
 
 def test_an_accepted_candidate_is_the_service_and_a_second_run_does_nothing(place: Tried) -> None:
+    """From nothing, in one run."""
+    kinds = [item["kind"] for item in place.plan()["machines"][0]["items"]]
+    assert kinds[-1] == "service.candidate"
+    assert "service.cutover" in kinds
+    done = place.apply()
+    assert done.returncode == 0, done.stderr[-5000:]
     own, candidate = place.trials()[-2:]
     assert (own["candidate"], candidate["candidate"]) == (False, True)
     assert candidate["verdict"] == "accepted"
@@ -118,3 +120,18 @@ def test_without_a_candidate_the_own_profile_is_back_held_against_itself(place: 
     assert place.status()["runs"] == "own profile"
     assert place.answer().strip()
     assert place.plan()["exit"] == 0
+
+
+def test_a_candidate_that_was_accepted_is_taken_back_and_not_put_into_service_again(place: Tried) -> None:
+    place.put("--tok-s", "700")
+    assert place.apply().returncode == 0
+    assert place.status()["runs"] == "candidate"
+    back = place.provision("rollback", str(place.inventory), "--service", "tiny", "--yes")
+    assert back.returncode == 0, back.stderr[-5000:]
+    assert place.answer().strip()
+    assert place.status()["runs"] == "own profile"
+    again = place.plan()
+    assert again["exit"] == 0
+    assert any("taken back by hand" in note for note in again["machines"][0]["notes"])
+    twice = place.provision("rollback", str(place.inventory), "--service", "tiny", "--yes")
+    assert twice.returncode == 0, twice.stderr[-3000:]

@@ -98,12 +98,14 @@ def _count(place: Place, event: str, name: str) -> int:
 
 
 def _comparable(place: Place) -> dict[str, str]:
-    """Digests, without those of files that name the place's own port, and thereby their own digest."""
+    """Digests, without those of files that name the place's own port, and thereby their own digest. What was measured
+    differs from run to run."""
     return {
         path: ""
         if path.startswith(("/etc/systemd/system/kpro-", "/etc/kpro/staged/", "/var/lib/kpro/good/"))
         else digest
         for path, digest in place.digests().items()
+        if not path.startswith(("/var/lib/kpro/trials/", "/var/lib/kpro/baselines/"))
     }
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from checks.snapshot import Snapshot
 from provision.plan import Item, Refusal, Step
-from provision.stack.engine import tree
-from provision.stack.engine.desired import DesiredEngine, Shipped, Tree
+from provision.stack.engine import libraries, preflight, tree
+from provision.stack.engine.desired import ENVS, DesiredEngine, Shipped, Tree
 
 UV = "/opt/kpro/bin/uv"
 
@@ -20,11 +20,15 @@ class EngineBuild:
 
     engine: DesiredEngine
     uv: Shipped | None
+    jobs: int | None = None
+    """Compilers at once; None where nothing is compiled."""
 
 
 def requests(engines: Sequence[DesiredEngine]) -> list[str]:
     """What the snapshot of a guest has to look at."""
-    wanted = [f"sha:{UV}"]
+    wanted = [f"sha:{UV}", f"dir:{ENVS}", *libraries.requests(engines)]
+    if any(engine.tree is None for engine in engines):
+        wanted.append(f"cmd:{preflight.NAME}:{preflight.LOOK}")
     for engine in engines:
         wanted.append(f"file:{engine.marker}")
         if engine.tree is not None:
@@ -41,6 +45,7 @@ def engine_items(
     where: str,
 ) -> list[Item]:
     """What is to be done for one environment. Raises CouldNotLook."""
+    refusals += libraries.missing(engine, inside, f"{where}.engine")
     marker = _marker(inside, engine)
     if engine.tree is not None:
         return _of_tree(engine, engine.tree, host, inside, uv, refusals, f"{where}.engine")
@@ -51,8 +56,30 @@ def engine_items(
     items = []
     if inside is None or inside.digest(UV) != uv.sha256:
         items.append(Item(Step.STACK, "stack.uv", host, "uv", f"put {UV}", uv))
-    source = "a wheelhouse, offline" if engine.wheels else "the guest's Python index"
-    return [*items, _build(engine, host, uv, f"build {engine.path} with {engine.requirement} from {source}")]
+    jobs = None
+    if inside is not None:
+        room = preflight.parse(inside.command(preflight.NAME)[1])
+        refusals += preflight.refusals(engine, room, f"{where}.engine")
+        jobs = preflight.jobs(engine, room)
+    text = f"build {engine.path} with {_contents(engine)}"
+    return [*items, _build(engine, host, uv, text + (f", {jobs} compiler(s) at once" if jobs else ""), jobs)]
+
+
+def earlier(engines: Sequence[DesiredEngine], inside: Snapshot | None) -> list[str]:
+    """What to know of environments that no profile of the inventory needs: they are the way back, and take room."""
+    if inside is None:
+        return []
+    now = {engine.name for engine in engines}
+    there = sorted((inside.data("dir", ENVS) or b"").decode(errors="replace").split())
+    old = [name for name in there if name not in now]
+    if not old:
+        return []
+    return [
+        f"{len(old)} engine environment(s) beside those of the inventory are kept in {ENVS} for the way back: "
+        f"{', '.join(old)}. One that no service was good with, and no process runs from, can go: "
+        f"grep -l {ENVS}/NAME/ /etc/systemd/system/kpro-*.service /var/lib/kpro/last-good/*/unit /proc/[0-9]*/cmdline, "
+        f"and where that finds nothing: rm -r {ENVS}/NAME"
+    ]
 
 
 def _of_tree(
@@ -82,8 +109,19 @@ def _of_tree(
     return [_build(engine, host, uv, text)]
 
 
-def _build(engine: DesiredEngine, host: str, uv: Shipped | None, text: str) -> Item:
-    return Item(Step.STACK, "stack.engine", host, engine.path, text, EngineBuild(engine, uv))
+def _contents(engine: DesiredEngine) -> str:
+    """What goes into an environment, as the plan shows it."""
+    source = "a wheelhouse, offline" if engine.wheels else "the guest's Python index"
+    if engine.checkout is not None:
+        source = f"commit {engine.checkout.commit[:12]} of {engine.checkout.repository}"
+    text = f"{engine.requirement} from {source}"
+    if engine.lock is not None:
+        text += f", locked ({engine.lock.sha256[:12]}{'' if engine.lock.given else ', by a build before'})"
+    return text + "".join(f", patched by {patch.name} ({patch.why})" for patch in engine.patches)
+
+
+def _build(engine: DesiredEngine, host: str, uv: Shipped | None, text: str, jobs: int | None = None) -> Item:
+    return Item(Step.STACK, "stack.engine", host, engine.path, text, EngineBuild(engine, uv, jobs))
 
 
 def _marker(inside: Snapshot | None, engine: DesiredEngine) -> dict[str, object]:

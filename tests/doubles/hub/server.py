@@ -72,6 +72,8 @@ class Faults:
     """How many answers are 503."""
     rate: float | None = None
     """Bytes per second."""
+    plain: bool = False
+    """Lists files without sizes and hashes, as a poor mirror does."""
 
 
 class Hub:
@@ -90,11 +92,11 @@ class Hub:
             pass
 
         Handler.hub = hub
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self.port = self._server.server_address[1]
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
-        self._thread.start()
+        self._servers = [ThreadingHTTPServer((address, 0), Handler) for address in ("127.0.0.1", "127.0.0.2")]
+        self.port, self.cdn_port = (server.server_address[1] for server in self._servers)
+        for server in self._servers:
+            server.daemon_threads = True
+            threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
 
     @property
     def endpoint(self) -> str:
@@ -110,8 +112,9 @@ class Hub:
 
     def close(self) -> None:
         self.gone.set()
-        self._server.shutdown()
-        self._server.server_close()
+        for server in self._servers:
+            server.shutdown()
+            server.server_close()
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -168,7 +171,7 @@ class _Handler(BaseHTTPRequestHandler):
         if revision not in (None, "main", repo.commit):
             self._refuse(404, "RevisionNotFound", f"Invalid rev id: {revision}")
             return
-        siblings = [
+        siblings: list[dict[str, Any]] = [
             {
                 "rfilename": path,
                 "size": len(data),
@@ -181,6 +184,8 @@ class _Handler(BaseHTTPRequestHandler):
             }
             for path, data in sorted(repo.files.items())
         ]
+        if self.hub.faults.plain:
+            siblings = [{"rfilename": path} for path in sorted(repo.files)]
         body = {
             "_id": "0",
             "id": name,
@@ -228,7 +233,7 @@ class _Handler(BaseHTTPRequestHandler):
                 "X-Repo-Commit": repo.commit,
                 "X-Linked-Etag": f'"{repo.sha256(path)}"',
                 "X-Linked-Size": str(len(repo.files[path])),
-                "Location": f"http://localhost:{self.hub.port}/cdn/{key}",
+                "Location": f"http://127.0.0.2:{self.hub.cdn_port}/cdn/{key}",
             }
             self._send(302, linked, b"", None)
         else:

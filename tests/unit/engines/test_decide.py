@@ -9,7 +9,7 @@ import pytest
 from provision.plan import Item, Refusal
 from provision.spec import Engine
 from provision.stack.engine import tree
-from provision.stack.engine.decide import engine_items
+from provision.stack.engine.decide import earlier, engine_items
 from provision.stack.engine.desired import DesiredEngine, Shipped, desired_engine
 from tests.unit.plan.seen import Seen
 
@@ -86,3 +86,42 @@ def test_order_and_place_of_the_folders_make_another_environment(in_tree: Desire
 
     assert with_folders("/opt/site", "/opt/torch") == in_tree.path
     assert with_folders("/opt/torch", "/opt/site") != in_tree.path
+
+
+@pytest.fixture
+def from_index() -> DesiredEngine:
+    return desired_engine(Engine(kind="standin", version="1.0.0"))
+
+
+def bare(engine: DesiredEngine, room: str = "glibc glibc 2.36\npython 3.11\n") -> Seen:
+    return (
+        Seen()
+        .put("file", engine.marker, None)
+        .put("sha", "/opt/kpro/bin/uv", UV.sha256)
+        .cmd("engine-room", room)
+    )
+
+
+def test_what_is_built_says_where_it_comes_from(from_index: DesiredEngine) -> None:
+    items, refusals = decide(from_index, bare(from_index))
+    assert refusals == []
+    assert "kpro-standin==1.0.0 from the guest's Python index" in items[0].text
+
+
+def test_a_guest_that_cannot_have_it_is_refused_before_anything_is_put(from_index: DesiredEngine) -> None:
+    _, refusals = decide(from_index, bare(from_index, "glibc glibc 2.36\npython 3.13\n"))
+    assert [refusal.where for refusal in refusals] == ["services[0].engine.python"]
+
+
+def test_an_environment_that_is_there_asks_for_no_room(from_index: DesiredEngine) -> None:
+    marker = json.dumps({"digest": from_index.digest})
+    inside = bare(from_index, "").put("file", from_index.marker, marker)
+    assert decide(from_index, inside) == ([], [])
+
+
+def test_environments_of_before_are_told_and_kept(from_index: DesiredEngine) -> None:
+    inside = Seen().put("dir", "/opt/kpro/envs", f"{from_index.name}\nvllm-0.20.1-aaaaaaaaaaaa\n")
+    (note,) = earlier([from_index], inside.snapshot)
+    assert "vllm-0.20.1-aaaaaaaaaaaa" in note
+    assert from_index.name not in note
+    assert earlier([from_index], Seen().put("dir", "/opt/kpro/envs", f"{from_index.name}\n").snapshot) == []

@@ -16,6 +16,10 @@ from tests.unit.plan import pile
 from tests.unit.plan.seen import Seen
 
 VERSION = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build  (builder)\n"
+ROOM = (
+    "glibc glibc 2.36\npython 3.11\nfree 100000000 /\nfree 100000000 /\nmemory 33554432\ncpus 8\ntool git\n"
+)
+"""A guest with room for any environment."""
 PYZ_SHA, UV_SHA = "a" * 64, "b" * 64
 
 
@@ -109,7 +113,8 @@ def inside(desired: DesiredService) -> Seen:
     seen.cmd("uid-kpro", "8100\n").cmd("uid-8100", "kpro:x:8100:8100::/var/cache/kpro:/usr/sbin/nologin\n")
     for folder in FOLDERS:
         seen.put("stat", folder, "755 0 0 4096 directory\n")
-    seen.put("sha", PYZ, PYZ_SHA).put("sha", UV, UV_SHA)
+    seen.put("sha", PYZ, PYZ_SHA).put("sha", UV, UV_SHA).cmd("engine-room", ROOM)
+    seen.put("dir", "/opt/kpro/envs", f"{desired.engine.name}\n")
     seen.put("file", desired.engine.marker, f'{{"digest": "{desired.engine.digest}"}}\n')
     for path in (desired.unit_path, desired.staged_unit):
         seen.put("sha", path, sha256(desired.unit))

@@ -1,0 +1,127 @@
+"""A cut-over that loses its power or its controller half-way: the next boot, and the next run, find a service."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import gevent
+import pytest
+
+from tests.guest.cutover_rig import FAST, Cut, Ended
+from tests.guest.rig import eventually
+
+SLOW_START = ("--tok-s", "430", "--start-seconds", "3")
+BUSY = Path("/run/kpro/busy")
+
+
+@pytest.fixture
+def cut(made_cut: Cut) -> Iterator[Cut]:
+    yield made_cut
+    assert made_cut.answer().strip()
+    assert made_cut.left() == []
+
+
+def answers(cut: Cut) -> bool:
+    try:
+        return bool(cut.answer(4).strip())
+    except OSError:
+        return False
+
+
+@contextmanager
+def under_way(cut: Cut, mode: str, *flags: str, **more: object) -> Iterator[Callable[[], Ended]]:
+    """A cut-over in a greenlet of its own; what it ended with is asked for last."""
+    running = gevent.spawn(cut.over, mode, *flags, **more)
+    try:
+        yield lambda: running.get(timeout=120)
+    finally:
+        running.kill()
+
+
+def reached(cut: Cut, wanted: str) -> None:
+    eventually(lambda: cut.phase() == wanted, f"phase {wanted}, not {cut.phase()!r}", 40)
+
+
+@pytest.mark.parametrize(
+    ("where", "mode", "flags"),
+    [
+        ("trial", "beside", SLOW_START),
+        ("stop", "swap", ("--tok-s", "405")),
+        ("publish", "swap", SLOW_START),
+        ("back", "swap", ("--fault", "garbage")),
+    ],
+)
+def test_after_a_power_cut_the_next_boot_runs_the_last_good_one_and_the_next_run_goes_on(
+    cut: Cut, where: str, mode: str, flags: tuple[str, ...]
+) -> None:
+    if cut.inside("cat", "/etc/systemd/system/kpro-tiny.service").count("430"):
+        assert cut.over("beside", *FAST).error is None
+    answer, good = cut.answer(16), cut.good()
+    before = cut.inside("sha256sum", "/etc/systemd/system/kpro-tiny.service", "/etc/kpro/tiny.env")
+    with (
+        cut.request_in_flight(1200 if where == "stop" else 0),
+        under_way(cut, mode, *flags, drain_seconds=0) as ended,
+    ):
+        reached(cut, where)
+        cut.place.container.stop()
+        assert ended().error is not None
+    assert cut.phase() == where
+    cut.place.container.start()
+    eventually(lambda: answers(cut), "the service answers after the boot", 30)
+    assert (cut.answer(16), cut.good()) == (answer, good)
+    assert cut.inside("sha256sum", "/etc/systemd/system/kpro-tiny.service", "/etc/kpro/tiny.env") == before
+    assert cut.left() == []
+    if where == "publish":
+        assert cut.over("beside", *flags).error is None
+        assert cut.good() != good
+
+
+def holders(cut: Cut) -> list[str]:
+    """The processes of this machine that keep it busy on behalf of this container."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            opened = [str(link.readlink()) for link in (folder / "fd").iterdir()]
+            words = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if str(BUSY) in opened and cut.place.container.name in words:
+            found.append(words)
+    return found
+
+
+@pytest.mark.parametrize(("where", "flags"), [("stop", ("--tok-s", "406")), ("publish", SLOW_START)])
+def test_interrupted_the_cut_over_goes_on_to_its_end_and_the_machine_is_busy_until_then(
+    cut: Cut, where: str, flags: tuple[str, ...]
+) -> None:
+    """Ctrl-C raises KeyboardInterrupt in the greenlet that carries the act out, and lets go of its command."""
+    before = cut.good()
+    with cut.request_in_flight(800 if where == "stop" else 0):
+        running = gevent.spawn(cut.over, "swap", *flags, drain_seconds=0)
+        reached(cut, where)
+        gevent.kill(running, KeyboardInterrupt)
+        with pytest.raises(KeyboardInterrupt):
+            running.get(timeout=20)
+        # What a new run waits for before it looks.
+        assert holders(cut)
+        eventually(lambda: not holders(cut), "the machine is free again", 60)
+    assert cut.phase() == ""
+    assert cut.good() not in ("", before)
+    assert cut.answer().strip()
+
+
+def test_one_that_is_ended_by_hand_is_mended_by_the_next(cut: Cut) -> None:
+    good = cut.good()
+    with under_way(cut, "swap", "--tok-s", "440", "--start-seconds", "3", drain_seconds=0) as ended:
+        reached(cut, "publish")
+        cut.inside("systemctl", "stop", "kpro-cutover-tiny.service")
+        said = ended()
+    assert said.error is not None
+    assert "ended from outside before it could judge" in said.error
+    assert cut.phase() == "publish"
+    again = cut.over("swap", "--tok-s", "441")
+    assert again.error is None, again.text
+    assert "an earlier cut-over was cut off (publish): the last good profile is put back first" in again.text
+    assert cut.good() not in ("", good)
