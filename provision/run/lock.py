@@ -35,7 +35,7 @@ echo held
 exec cat >/dev/null
 """
 
-LOOK_SECONDS = 15
+LOOK_SECONDS = 5
 PROGRESS = f"{FOLDER}/progress"
 """The last line of progress of a long command (provision.hub.machine writes it): whoever waits for it can tell."""
 _WAIT = f"exec 9>>{FOLDER}/busy; flock -w {LOOK_SECONDS} -x 9 || {{ cat {PROGRESS} 2>/dev/null; exit 75; }}"

@@ -1,7 +1,7 @@
-"""Inventory of a session: this machine's GPUs in one container, and in it a real vLLM that lies on the machine as a tree.
+"""Inventory of a session: this machine's GPUs in one container, in it a real vLLM that lies on the machine as a tree.
 
-KPRO_CASE says what is to serve: ``good``, ``eager`` (the same without CUDA graphs), or ``try-NAME`` (good, with the drafter
-NAME of the folder as its candidate). The rest of the environment is written by scripts/gpu-engine."""
+KPRO_CASE says what is to serve: ``good``, ``eager`` (the same without CUDA graphs), or ``try-NAME`` (good, with the
+drafter NAME of the folder as its candidate). The rest of the environment is written by scripts/gpu-engine."""
 
 from __future__ import annotations
 

@@ -223,3 +223,14 @@ def test_a_local_folder_is_read_with_its_links_and_without_what_is_not_the_model
     (tmp_path / "m/kpro-manifest.json").write_text("{}")
     listed = local.listing(Order("org/m", "1" * 40, "/nowhere/x", path=str(tmp_path / "m")))
     assert [(file.path, file.size) for file in listed.files] == [("m.safetensors", 7), ("sub/a.json", 2)]
+
+
+def test_what_others_set_for_the_hub_on_the_machine_does_not_count_and_its_proxy_does() -> None:
+    given = {
+        "HF_TOKEN": "x",
+        "HF_HUB_OFFLINE": "1",
+        "HUGGING_FACE_HUB_TOKEN": "x",
+        "https_proxy": "http://p:1",
+    }
+    found = machine.settings(given, "/tmp/home")
+    assert found == {"https_proxy": "http://p:1", **machine.SETTINGS, "HF_HOME": "/tmp/home"}
