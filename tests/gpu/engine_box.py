@@ -1,8 +1,8 @@
 """Inventory of a session: this machine's GPUs in one container, in it a real vLLM that lies on the machine as a tree.
 
-KPRO_CASE says what is to serve: ``good``, ``eager`` (the same without CUDA graphs), ``beaten`` (no speculation, with the
-good one as its candidate), or ``try-NAME`` (good, with the drafter NAME of the folder as its candidate). scripts/gpu-engine
-writes the rest of the environment."""
+KPRO_CASE says what is to serve: ``good``, ``eager`` (the same without CUDA graphs), ``beaten`` (no speculation, with
+the good one as its candidate), or ``try-NAME`` (good, with the drafter NAME of the folder as its candidate).
+scripts/gpu-engine writes the rest of the environment."""
 
 from __future__ import annotations
 
