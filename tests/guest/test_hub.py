@@ -316,11 +316,15 @@ print("done", flush=True)
 """
 
 
+@pytest.mark.parametrize("way", ["local", "ssh"])
 def test_a_killed_controller_takes_nothing_with_it_and_the_token_is_seen_nowhere(
-    inside: Inside, monkeypatch: pytest.MonkeyPatch
+    inside: Inside, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, way: str
 ) -> None:
     """The controller has the token in its own environment, and is killed half-way: the fetch goes on, the token in no
     other process, and afterwards in no file."""
+    if way == "ssh":
+        ssh = request.getfixturevalue("sshd").ssh()
+        inside.machine = inside.machine.model_copy(update={"ssh": ssh})
     inside.hub.add("org/gated", dict(FILES), gated=True, members=(TOKEN,))
     inside.hub.faults.rate = 8 << 20
     order = inside.order("org/gated")
