@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from provision.data import archives, drivers, gpu_arch, kernels
 from provision.host.driver_checks.judge import JUDGES
+from provision.pages_engines import engines_page
 from provision.pages_profiles import profiles_page
 
 _HEAD = f"""\
@@ -196,5 +197,9 @@ def drivers_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-DOCUMENTS: dict[str, Callable[[], str]] = {"drivers": drivers_page, "profiles": profiles_page}
+DOCUMENTS: dict[str, Callable[[], str]] = {
+    "drivers": drivers_page,
+    "profiles": profiles_page,
+    "engines": engines_page,
+}
 """Page -> what makes it. They lie in docs/ under these names."""

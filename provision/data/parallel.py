@@ -35,18 +35,24 @@ def ranks(flags: Sequence[str], names: Sequence[str]) -> int | None:
     """The value of the last of these flags; None where none is given, or it is no number."""
     found = None
     for index, flag in enumerate(flags):
-        name, equals, value = flag.partition("=")
-        if name in names:
+        _, equals, value = flag.partition("=")
+        if _name(flag) in names:
             text = value if equals else (flags[index + 1] if index + 1 < len(flags) else "")
             found = int(text) if text.isdecimal() else None
     return found
+
+
+def _name(flag: str) -> str:
+    """An option's name; vLLM takes underscores for dashes (FlexibleArgumentParser.parse_args)."""
+    name = flag.partition("=")[0]
+    return name.replace("_", "-") if name.startswith("--") else name
 
 
 def split(flags: Sequence[str], names: Sequence[str], around: Around) -> Split:
     """Tensor parallel over the guest's GPUs. ``names``: the engine's spellings, the one to write first."""
     if not names or around.gpus < 2:
         return Split()
-    given = {flag.partition("=")[0] for flag in flags}
+    given = {_name(flag) for flag in flags}
     if given & set(names):
         asked = ranks(flags, names)
         wrong = _undivided(asked, around) if asked else ()

@@ -41,6 +41,8 @@ def of_guest(guest: Guest) -> Wrong:
         here: Where = ("services", at)
         for where, text in of_service(service):
             yield (*here, *where), text
+        for where, text in _of_trying(service):
+            yield (*here, *where), text
         trial = service.trial()
         if trial is not None:
             for where, text in of_service(trial):
@@ -56,6 +58,28 @@ def of_guest(guest: Guest) -> Wrong:
                         f"would be copied to {model.directory}, which mounts[{index}] shows read-only: put "
                         "the files into its source on the machine and leave folder out, or make it writable",
                     )
+
+
+def _of_trying(service: Service) -> Wrong:
+    """What is tried, and what it is held against."""
+    promoted = service.promoted()
+    if promoted is not None and promoted == service.model_copy(
+        update={"candidate": None, "thresholds": promoted.thresholds}
+    ):
+        yield (
+            ("candidate",),
+            "is the service itself: nothing would be tried; change it, or take it out",
+        )
+    if service.baseline is not None and service.baseline.concurrency > MOST_AT_ONCE:
+        yield (
+            ("baseline", "concurrency"),
+            f"{service.baseline.concurrency}: a measurement sends at most {MOST_AT_ONCE} requests at once, so it could "
+            "never be held against this",
+        )
+
+
+MOST_AT_ONCE = 64
+"""``provcheck serve --concurrency`` takes no more."""
 
 
 def of_service(service: Service) -> Wrong:

@@ -125,8 +125,10 @@ def flags(case: Case) -> Answer:
     if skip := _unknown_engine(case):
         return skip
     options = ("--engine", case.said.option, "--python", case.python, "--deadline", str(FLAGS_SECONDS))
-    names = engine_words.judged(case.variables, case.profile.service.engine.kind)
-    return ("flags", *options, "--", *names, *case.command)
+    engine = case.profile.service.engine
+    names = engine_words.judged(case.variables, engine.kind)
+    built = ("--built",) if engine.source == "git" else ()
+    return ("flags", *options, *built, "--", *names, *case.command)
 
 
 def drafter(case: Case) -> Answer:

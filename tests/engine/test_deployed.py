@@ -185,6 +185,11 @@ def test_a_refusal_is_remembered_and_the_next_run_tries_nothing(deployed: Deploy
     again = deployed.kpro("plan")
     assert again.done.returncode == 0, again.text[-3000:]
     assert "drafter weights" in again.text
+    shown = deployed.kpro("status")
+    assert "last candidate: refused, swap" in shown.text, shown.text
+    # Of plain and of the good drafter, not of the bad one.
+    assert {reading["method"] for reading in deployed.baselines()} == {None, "draft_model"}
+    assert all(f"{reading['tok_s']:.1f} tok/s" in shown.text for reading in deployed.baselines())
 
 
 @pytest.fixture(scope="module")

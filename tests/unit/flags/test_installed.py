@@ -153,3 +153,13 @@ def test_the_program_on_the_path_leads_to_its_environment_and_its_version(
     assert (
         report("vllm==0.33.0", ["vllm", "serve", "m"]).facts["judged_by"].startswith("the parser installed")
     )
+
+
+def test_what_was_built_from_sources_is_asked_as_it_is_and_the_table_adds_nothing(tmp_path: Path) -> None:
+    python = make(tmp_path, "0.33.1.dev7")
+    words = ["vllm", "serve", "m", "--only-here", "a", "--speculative-config", '{"brand_new": 1}']
+    with pytest.raises(BadInput, match=r"has 0\.33\.1\.dev7"):
+        report("vllm==0.33.0", words, python=str(python))
+    assert bad(report("vllm==0.33.0", words, python=str(python), built=True)) == {}
+    refused = report("vllm==0.33.0", [*words, "--no-such"], python=str(python), built=True)
+    assert bad(refused)["flags.parser"] is Status.FAIL

@@ -59,6 +59,16 @@ def test_the_flags_are_those_of_the_staged_unit_asked_of_the_environment_s_own_i
     assert f"--max-model-len {asked[-1]}".split()[0] in asked
 
 
+def test_an_engine_built_from_sources_may_have_another_version_than_the_inventory_says(make: Make) -> None:
+    assert "--built" not in words("flags", make())
+    service = make().profile.service
+    git = Engine(
+        kind="vllm", version="0.33.0", source="git", repository="https://example.org/vllm.git", commit=COMMIT
+    )
+    desired = replace(make().profile, service=service.model_copy(update={"engine": git}))
+    assert "--built" in words("flags", replace(make(), desired=desired))
+
+
 def test_no_value_of_a_variable_and_no_key_is_on_a_gate_s_command_line(make: Make, tmp_path: object) -> None:
     case = make(environment={"VLLM_PLUGINS": "very-secret", "HF_TOKEN": "hf_secret"})
     keyed = replace(

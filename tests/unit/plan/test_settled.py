@@ -116,7 +116,10 @@ def test_a_candidate_is_settled_by_its_own_drafter() -> None:
             "candidate": Candidate(engine=SERVICE.engine, profile="vllm-dflash", drafter=DRAFTER),
         }
     )
-    found = look(Seen(), Seen().put("file", CONFIG, json.dumps({"block_size": 8})), machine(plain))
+    of = machine(plain)
+    wanted = [desired_service(of.guests[0], plain, of)]
+    assert f"file:{CONFIG}" in guest_requests(of, of.guests[0], wanted)
+    found = look(Seen(), Seen().put("file", CONFIG, json.dumps({"block_size": 8})), of)
     assert found.candidate is not None
     assert r"\"num_speculative_tokens\": 7" in found.candidate.unit
     assert "speculative" not in found.unit

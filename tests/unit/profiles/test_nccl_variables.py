@@ -47,6 +47,7 @@ def test_nothing_is_switched_off_that_is_not_proven_broken(state: str) -> None:
     ("text", "now"),
     [
         (kept(place={"driver": "580.142"}), NOW),
+        (kept(place={"driver": "580.159.0"}), NOW),
         (kept(place={"gpus": UUIDS[:1]}), NOW),
         (kept(place={"gpus": []}), NOW.splitlines()[0]),
         (kept(), NOW.replace("GPU-6", "GPU-7")),

@@ -42,6 +42,7 @@ def test_one_gpu_has_nobody_to_share_with(gpus: int) -> None:
     [
         ("vllm", "0.20.1", ("--tensor-parallel-size", "1")),
         ("vllm", "0.20.1", ("-tp=2",)),
+        ("vllm", "0.33.0", ("--tensor_parallel_size", "2")),
         ("sglang", "0.5.23", ("--tp", "1")),
         ("sglang", "0.5.11", ("--tp-size", "2")),
         ("vllm", "0.33.0", ("--pipeline-parallel-size", "2")),

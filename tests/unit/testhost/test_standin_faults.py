@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import http.client
+import subprocess
+import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from provision.testhost.process import Standin
+from provision.testhost.wheel import SOURCE
 
 Start = Callable[..., Standin]
 
@@ -94,3 +98,29 @@ def test_hang_takes_the_request_and_answers_nothing(start: Start, until: Callabl
         assert time.monotonic() - began < 5, "an answer that never comes is not waited for"
     finally:
         connection.close()
+
+
+def test_memory_is_taken_until_it_is_over_and_nothing_was_ever_answered(model_folder: Path) -> None:
+    words = [
+        sys.executable,
+        "-S",
+        "-m",
+        SOURCE.name,
+        "--model",
+        str(model_folder),
+        "--port",
+        "0",
+        "--fault",
+        "memory",
+    ]
+    done = subprocess.run(
+        ["sh", "-c", 'ulimit -v 400000; exec "$@"', "sh", *words],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+        env={"PYTHONPATH": str(SOURCE.parent)},
+    )
+    assert done.returncode == 1
+    assert "MemoryError" in done.stderr
+    assert "ready, serving" not in done.stderr

@@ -1,0 +1,62 @@
+"""The script that a guest is given for a cut-over, for every shape of one."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import replace
+
+import pytest
+
+from provision.acts.cutover import gate_seconds, script
+from provision.stack.cutover import Cutover
+from provision.stack.desired import DesiredService
+
+MODES = ("first", "again", "beside", "swap")
+
+
+def shapes(desired: DesiredService) -> list[Cutover]:
+    trial = desired.trial
+    assert trial is not None
+    keyed = replace(desired, service=desired.service.model_copy(update={"api_key_file": "/x"}))
+    gate = ("--limit", "speed_fail=0.5", "--baseline", "/var/lib/kpro/baselines/tiny/it's.json")
+    return [
+        *(Cutover(desired, None, mode) for mode in MODES),
+        *(Cutover(desired, None, mode, gate, 1.1, "/x/fresh.json", candidate=True) for mode in MODES),
+        *(Cutover(keyed, trial, mode, gate, 1.1, "/x/y z.json") for mode in ("beside", "swap")),
+    ]
+
+
+def test_every_shape_is_a_script_that_a_shell_can_read(desired: DesiredService) -> None:
+    for asked in shapes(desired):
+        text = script(asked)
+        done = subprocess.run(["sh", "-n"], input=text, text=True, capture_output=True, check=False)
+        assert done.returncode == 0, (asked.mode, done.stderr)
+        # A script that was cut off while it was sent does nothing.
+        assert text.rstrip().splitlines()[-1] == "main"
+
+
+def test_no_secret_is_in_the_script(desired: DesiredService) -> None:
+    secret = replace(desired, key="must-not-be-seen", environment='VLLM_API_KEY="must-not-be-seen"\n')
+    assert "must-not-be-seen" not in script(Cutover(secret, replace(secret), "swap"))
+
+
+def test_a_candidate_has_to_beat_the_baseline_of_its_own_gate(desired: DesiredService) -> None:
+    asked = Cutover(desired, desired.trial, "swap", ("--baseline", "/b.json"), 1.25, candidate=True)
+    assert "--beats 1.25 --baseline /b.json" in script(asked)
+    assert "/var/lib/kpro/trials/tiny.json --keep /var/lib/kpro/trials/tiny.accepted.json" in script(asked)
+    own = script(replace(asked, candidate=False, beats=None))
+    assert "--beats" not in own
+    assert "/var/lib/kpro/trials/tiny.service.json" in own
+
+
+@pytest.mark.parametrize(
+    ("words", "seconds"),
+    [
+        ((), 540),
+        (("--seconds", "10"), 320),
+        (("--seconds=10",), 320),
+        (("--seconds", "10", "--concurrency", "4,16"), 340),
+    ],
+)
+def test_a_measurement_has_a_deadline_that_goes_by_its_window(words: tuple[str, ...], seconds: int) -> None:
+    assert gate_seconds(words) == seconds
