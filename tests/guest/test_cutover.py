@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -118,16 +119,30 @@ def _memory_limit(cut: Cut, mib: int | None) -> Iterator[None]:
     raise AssertionError("the container has no control group of memory")
 
 
-def test_proven_on_loopback_and_failing_at_the_address_it_goes_back(cut: Cut) -> None:
+def test_proven_on_loopback_and_failing_at_the_address_it_goes_back(cut: Cut, tmp_path: Path) -> None:
+    """The new one has a key, with which it is tried; the old one has none."""
     answer, good = cut.answer(16), cut.good()
-    proven = cut.asked("beside", "--tok-s", "420")
-    broken = cut.asked("beside", "--tok-s", "420", "--fault", "crash")
+    key = tmp_path / "key"
+    key.write_text("must-not-be-seen\n")
+    cut.settings = {"api_key_file": str(key)}
+    try:
+        proven = cut.asked("beside", "--tok-s", "420")
+        broken = cut.asked("beside", "--tok-s", "420", "--fault", "crash")
+    finally:
+        cut.settings = {}
     ended = cut.carry_out(replace(broken, trial=proven.trial))
     assert ended.error is not None
+    assert "gate: green" in ended.text
     assert "kpro-tiny.service did not come to generate" in ended.error
     assert "the last good profile is back and generates" in ended.error
     assert (cut.answer(16), cut.good()) == (answer, good)
     assert cut.outcome()["downtime_s"] > 0
+    said = cut.inside(
+        "sh",
+        "-c",
+        "journalctl --no-pager -q; cat /proc/[0-9]*/cmdline; cat /run/kpro-cutover/tiny/* 2>/dev/null; true",
+    )
+    assert "must-not-be-seen" not in said + ended.text
 
 
 def test_a_request_in_flight_ends_before_what_serves_is_stopped(cut: Cut) -> None:
