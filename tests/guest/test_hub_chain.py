@@ -99,7 +99,12 @@ def test_the_machine_fetches_the_model_and_the_service_answers(place: Hubbed) ->
     assert "MiB (1 files, 8.0 MiB, left out" in item["text"]
     place.hub.faults.rate = 1 << 20
     process = place.start_apply()
-    eventually(lambda: place.hub.sent(large_only=True) > 4 << 20, "the fetch has begun", 200)
+
+    def begun() -> bool:
+        return place.hub.sent(large_only=True) > 4 << 20
+
+    eventually(lambda: begun() or process.poll() is not None, "the fetch has begun", 240)
+    assert begun(), (place.folder / "apply.log").read_text()[-3000:]
     place.kill(process)
     # The next run waits for what goes on, tells how it gets on, and finishes the work.
     done = place.apply()
