@@ -1258,7 +1258,7 @@ BESIDE: tuple[Case, ...] = (
         baselines=(OFF,),
     ),
     Case(
-        "backend_changed",
+        "runner_changed",
         Observation(after=page(HEALTHY, tok_s=400), log=vllm_log()),
         "fail",
         first=("drift",),
