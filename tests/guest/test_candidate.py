@@ -90,7 +90,8 @@ def test_an_accepted_candidate_is_the_service_and_a_second_run_does_nothing(plac
 
 def test_a_slower_candidate_is_refused_remembered_and_not_tried_again(place: Tried) -> None:
     pid = place.main_pid()
-    place.put("--tok-s", "90")
+    # Not slow, and not better by more than readings differ.
+    place.put("--tok-s", "380")
     shown = place.plan()
     (item,) = [item for item in shown["machines"][0]["items"] if item["kind"] == "service.candidate"]
     assert "keeps serving while it is tried" in item["text"]
