@@ -36,7 +36,7 @@ def named(seen: Observation, base: Baseline) -> dict[str, Any]:
 
 
 def turned(config: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
-    copy = json.loads(json.dumps(config))
+    copy: dict[str, Any] = json.loads(json.dumps(config))
     group, _, name = path.rpartition(".")
     (copy.setdefault(group, {}) if group else copy)[name] = value
     return copy
