@@ -44,8 +44,8 @@ def taken_port(
         refusals.append(
             Refusal(
                 f"{where}.port",
-                f"something listens on port {desired.service.port} already",
-                "the service could not bind it, and who answers there is not this service",
+                f"something listens on port {desired.service.port} already, where {desired.service.unit} is to listen",
+                "it could not bind it, and who answers there is not this service",
                 f"find it with: ss -ltnp 'sport = :{desired.service.port}'",
             )
         )

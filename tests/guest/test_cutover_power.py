@@ -9,6 +9,8 @@ from pathlib import Path
 import gevent
 import pytest
 
+from provision.host.observe import observe
+from provision.stack import under_way
 from tests.guest.cutover_rig import FAST, Cut, Ended
 from tests.guest.rig import eventually
 
@@ -63,8 +65,12 @@ def test_one_that_is_ended_from_outside_ends_with_what_served_before_generating(
         under_way(cut, mode, *flags, drain_seconds=0) as ended,
     ):
         reached(cut, where)
+        seen = under_way.read("tiny", observe(cut.host, [under_way.request("tiny")]))
         cut.inside("systemctl", *end, "kpro-cutover-tiny.service")
         said = ended()
+    assert seen is not None
+    assert (seen.at_work, seen.mode, seen.run, seen.phase) == (True, mode, "run-1", where)
+    assert seen.since
     assert said.error is not None
     assert f"was ended from outside before it could judge (phase {where}):" in said.error
     assert "the last good profile serves: kpro-tiny.service generates" in said.error
