@@ -22,7 +22,7 @@ LOOK = (
     "for f in /etc/systemd/system/kpro-*.service; do "
     f'grep -qs "^{DESCRIPTION}" "$f" && [ "$(head -n 1 "$f")" = "{MARK}" ] || continue; '
     'u=${f##*/}; echo "$u $(systemctl is-active "$u") $(systemctl is-enabled "$u") '
-    "$(sed -n 's/^ExecStart=.* --port[ =]\\([0-9][0-9]*\\).*/\\1/p' \"$f\")\"; done"
+    '$(sed -n \'s/^ExecStart=.* --port[ =]\\([0-9][0-9]*\\).*/\\1/p\' "$f")"; done'
 )
 REQUEST = f"cmd:{NAME}:{LOOK}"
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from provision.acts.cutover import gate_seconds, script
+from provision.acts.cutover import gate_seconds, mending, script
 from provision.stack.cutover import Cutover
 from provision.stack.desired import DesiredService
 
@@ -60,3 +60,13 @@ def test_a_candidate_has_to_beat_the_baseline_of_its_own_gate(desired: DesiredSe
 )
 def test_a_measurement_has_a_deadline_that_goes_by_its_window(words: tuple[str, ...], seconds: int) -> None:
     assert gate_seconds(words) == seconds
+
+
+def test_what_mends_it_is_a_script_for_every_shape_and_holds_no_secret(desired: DesiredService) -> None:
+    for asked in shapes(
+        replace(desired, key="must-not-be-seen", environment='VLLM_API_KEY="must-not-be-seen"\n')
+    ):
+        text = mending(asked)
+        done = subprocess.run(["sh", "-n"], input=text, text=True, capture_output=True, check=False)
+        assert done.returncode == 0, (asked.mode, done.stderr)
+        assert "must-not-be-seen" not in text
