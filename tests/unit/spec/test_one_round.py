@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.unit.drafter.makers import Pair, incident_pair, judged, toy_pair
+
 FIRST, SECOND = "machine.guests[0].services[0]", "machine.guests[0].services[1]"
 KEY = ('profile="plain"', 'profile="plain", api_key_file="/nowhere/key"')
 NO_KEY = f"{SECOND}.api_key_file: /nowhere/key cannot be looked at"
@@ -164,3 +166,29 @@ def test_a_bare_drafter_is_refused_before_anything_is_built(desk: Any, tmp_path:
     (folder / "config.json").write_text("{}")
     left = desk.reasons(drafted, no_mount, version, ("port=8001", 'port="8001"'), files=True)
     assert fields(left) == {f"{SECOND}.port"}
+
+
+@pytest.mark.parametrize("hushed", [False, True])
+@pytest.mark.parametrize(
+    ("pair", "red"), [(toy_pair(), False), (incident_pair(), True)], ids=["right", "incident"]
+)
+def test_a_drafter_that_does_not_fit_the_target_beside_it_is_refused_unless_silenced(
+    desk: Any, tmp_path: Path, pair: Pair, red: bool, hushed: bool
+) -> None:
+    drafter, target = pair.write(tmp_path / "models")
+    found = {finding.id for finding in judged(pair).values() if finding.status.value == "fail"}
+    silences = "".join(
+        f'Silence(id="{one}", owner="ops@example.org", reason="known", until="2099-01-01"), ' for one in found
+    )
+    profile = f'profile="vllm-dflash", drafter=Model(repo="a/d", revision="2" * 40, folder="{drafter}")'
+    changes = (
+        ('profile="plain"', f"{profile}, silences=[{silences if hushed else ''}]"),
+        ('mounts=[Mount(source="/tank/models", target="/srv/models")],', ""),
+        ('"0.20.1"', '"0.33.0"'),
+        ("port=8001", 'port="8001"'),
+    )
+    text = desk.valid(*changes)
+    at = text.index('name="second"')
+    text = text[:at] + text[at:].replace('revision="1" * 40', f'revision="1" * 40, folder="{target}"', 1)
+    told = [reason for reason in desk.reasons_of(text, files=True) if f"{SECOND}.drafter.folder" in reason]
+    assert bool(told) is (red and not hushed), told
