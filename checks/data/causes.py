@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from checks.serving import rules_baseline as baseline
 from checks.serving import rules_drafter as drafter
 from checks.serving import rules_engine as engine
 from checks.serving import rules_layers as layers
@@ -269,6 +270,16 @@ CAUSES: tuple[CauseRow, ...] = (
         "off",
     ),
     CauseRow(
+        "speculation_off",
+        "tuning",
+        "no speculation, and the baseline speculates",
+        baseline.speculation_off,
+        "start it with the baseline's speculation, or measure against a baseline without",
+        _H200 + ": 1.30x and 1.45x with it",
+        "off+right",
+        "off",
+    ),
+    CauseRow(
         "graphs_off",
         "infrastructure",
         "CUDA graphs off",
@@ -312,10 +323,20 @@ CAUSES: tuple[CauseRow, ...] = (
         "drift",
         "engine",
         "settings changed since the baseline",
-        machine.drift,
+        baseline.drift,
         "put the changed settings back one by one",
         "general",
         "slow_tp2",
+        "right",
+    ),
+    CauseRow(
+        "other_drafter",
+        "weights",
+        "another drafter than the baseline's, accepted less",
+        baseline.other_drafter,
+        "compare both drafters' configs, then the hash of their weights; serve the baseline's until they agree",
+        _H200,
+        "other_weights+right",
         "right",
     ),
     CauseRow(

@@ -14,7 +14,8 @@ SCHEMA = "provcheck-baseline/1"
 class Baseline:
     """``tok_s`` decode tokens/s of one request; ``by_concurrency`` per-request tokens/s at 4, 16 …;
     ``ms_per_step`` milliseconds per draft step (per token with speculation off); ``length`` acceptance length,
-    None with speculation off."""
+    None with speculation off; ``drafter`` the fields of the drafter's config that matter
+    (:func:`checks.serving.drafterdiff.fields_of`)."""
 
     name: str
     engine: str | None = None
@@ -34,6 +35,7 @@ class Baseline:
     thinking: bool | None = None
     prompts: str | None = None
     settings: dict[str, Any] = field(default_factory=dict)
+    drafter: dict[str, Any] = field(default_factory=dict)
 
     @property
     def speculation(self) -> bool:
@@ -73,6 +75,7 @@ def from_json(data: dict[str, Any], name: str) -> Baseline:
         thinking=data["thinking"] if isinstance(data.get("thinking"), bool) else None,
         prompts=_text(data, "prompts"),
         settings=_object(data, "settings"),
+        drafter=_object(data, "drafter"),
         **numbers,
     )
 

@@ -8,11 +8,13 @@ from typing import Any
 
 from checks.data.causes import CAUSES, CauseRow
 from checks.data.references import reference_for
+from checks.serving.drafterdiff import IDS, MASK, ROPE
 from checks.serving.evidence import Evidence
 from checks.serving.opinion import ASK_OFF, Opinion, Stance
 from checks.serving.rules_bands import seen_healthy_before
 from checks.serving.rules_machine import ACCEPTANCE_IS_COUNTED
 from checks.serving.signs import Signs, signs_of, speed_ratio
+from checks.serving.since import context_of, suspect_words
 
 DETERMINED = 0.5
 """Weight from which a cause is named; below it the outcome is "undetermined" with candidates."""
@@ -47,12 +49,13 @@ class Diagnosis:
     asks: tuple[str, ...]
     headline: str
     determined: bool
+    context: tuple[str, ...] = ()
 
 
 def diagnose(e: Evidence) -> Diagnosis:
     """All rules over one run. A cause needs no symptom when a file or log states it directly."""
     signs = signs_of(e)
-    opinions = [(row, _discounted(e, row, row.when(e, signs))) for row in CAUSES]
+    opinions = _modest([(row, _discounted(e, row, row.when(e, signs))) for row in CAUSES])
     held = sorted(
         ((row, opinion) for row, opinion in opinions if opinion.stance is Stance.SUPPORTED),
         key=lambda pair: -pair[1].weight,
@@ -74,6 +77,7 @@ def diagnose(e: Evidence) -> Diagnosis:
         tuple(dict.fromkeys(asks)),
         _headline(e, signs, causes, out, determined),
         determined,
+        context_of(e),
     )
 
 
@@ -87,6 +91,25 @@ def _discounted(e: Evidence, row: CauseRow, opinion: Opinion) -> Opinion:
         return opinion
     version = e.baseline.version if e.baseline else None
     return replace(opinion, weight=0.4, because=f"{opinion.because}; but the same was healthy on {version}")
+
+
+def _modest(opinions: list[tuple[CauseRow, Opinion]]) -> list[tuple[CauseRow, Opinion]]:
+    """A difference from the baseline is a hint; what the counters, the log or the files show goes before it."""
+    shown = [
+        opinion.weight
+        for row, opinion in opinions
+        if opinion.stance is Stance.SUPPORTED and row.id not in _HINTS and opinion.weight >= DETERMINED
+    ]
+    if not shown:
+        return opinions
+    most = max(shown) - 2 * _CLOSE
+    return [
+        (row, replace(opinion, weight=min(opinion.weight, most)) if row.id in _HINTS else opinion)
+        for row, opinion in opinions
+    ]
+
+
+_HINTS = ("drift", "other_drafter")
 
 
 def _rank(held: list[tuple[CauseRow, Opinion]]) -> tuple[Ranked, ...]:
@@ -126,7 +149,7 @@ def _headline(
         return f"undetermined; candidates: {names}"
     leading = leaders(causes)
     families = list(dict.fromkeys(_HEADLINES[ranked.row.family] for ranked in leading))
-    named = " or ".join(families) + ": " + ", or ".join(ranked.row.title for ranked in leading)
+    named = " or ".join(families) + ": " + ", or ".join(_titled(e, signs, ranked) for ranked in leading)
     if len(leading) > 1 and len(leading) == sum(ranked.rank == causes[0].rank for ranked in causes):
         named += " (equal by these numbers)"
     machine = [ranked for ranked in causes if ranked.row.family == "infrastructure"]
@@ -137,6 +160,18 @@ def _headline(
         reasons += [why for row, why in out if row.family == "infrastructure"]
         return f"{named}; infrastructure excluded because {'; '.join(dict.fromkeys(filter(None, reasons)))}"
     return named
+
+
+def _titled(e: Evidence, signs: Signs, ranked: Ranked) -> str:
+    """The title, with the very change since the baseline where one is known: without it the title says too little."""
+    if ranked.row.id in _BY_COMPARISON:
+        return f"{ranked.row.title} ({ranked.opinion.because})"
+    words = suspect_words(e, signs, _SUSPECTS.get(ranked.row.id, ()))
+    return ranked.row.title + (f" ({words} since the baseline)" if words else "")
+
+
+_BY_COMPARISON = ("drift", "other_drafter", "speculation_off")
+_SUSPECTS = {"mask_token": MASK, "rope": ROPE, "layer_ids": IDS}
 
 
 def split_of_loss(e: Evidence) -> str:
@@ -183,4 +218,5 @@ def as_facts(found: Diagnosis) -> dict[str, Any]:
         ],
         "excluded": [{"id": row.id, "title": row.title, "because": why} for row, why in found.excluded],
         "asks": list(found.asks),
+        "context": list(found.context),
     }

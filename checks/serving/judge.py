@@ -270,8 +270,11 @@ def diagnosis_finding(found: Diagnosis, findings: tuple[Finding, ...]) -> Findin
     worst = next((status for status in order if any(f.status is status for f in findings)), Status.PASS)
     fix = "; ".join(dict.fromkeys(ranked.row.fix for ranked in leaders(found.causes))) or None
     asks = f". To settle it: {'; '.join(found.asks[:3])}" if found.asks and worst is not Status.PASS else ""
+    beside = f". {'; '.join(found.context)}" if found.context and worst is not Status.PASS else ""
     cause = ", ".join(ranked.row.id for ranked in found.causes) or None
-    return _finding("serve.diagnosis", worst, found.headline + asks, cause=cause, fix=fix, owner="user")
+    return _finding(
+        "serve.diagnosis", worst, found.headline + beside + asks, cause=cause, fix=fix, owner="user"
+    )
 
 
 def _finding(ident: str, status: Status, message: str, subject: str = "engine", **rest: object) -> Finding:

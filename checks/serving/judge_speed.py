@@ -21,6 +21,9 @@ def speed(e: Evidence) -> Finding | None:
         return None
     told = f"{e.speed.tok_s:.1f} tok/s decode for one request"
     ratio = speed_ratio(e)
+    if ratio is None and e.off_ratio is not None:
+        why = "the baseline does not speculate, this one does: serve.break_even says what that is worth"
+        return _make("serve.speed", Status.SKIP, f"{told}; {why}", e.speed.tok_s, None, ASK_BASELINE)
     if ratio is None or e.baseline is None or e.baseline.tok_s is None:
         return _make(
             "serve.speed",

@@ -7,6 +7,7 @@ from typing import Any
 from checks.model import Report
 from checks.serving.baseline import Baseline
 from checks.serving.diagnose import as_facts, diagnose
+from checks.serving.drafterdiff import fields_of
 from checks.serving.evidence import Evidence, gather, prompts_of
 from checks.serving.judge import diagnosis_finding, judge
 from checks.serving.limits import Limits
@@ -112,4 +113,5 @@ def baseline_of(e: Evidence, name: str) -> Baseline:
         thinking=thinking if isinstance(thinking, bool) else None,
         prompts=prompts_of(e),
         settings=dict(e.settings.values),
+        drafter=fields_of(e.seen.drafter_config) if accepted else {},
     )

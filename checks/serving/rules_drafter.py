@@ -7,6 +7,7 @@ The bands of position-0 acceptance are those measured on vLLM 0.20.1: below 0.01
 from __future__ import annotations
 
 from checks.model import Status
+from checks.serving.drafterdiff import MASK, ROPE
 from checks.serving.evidence import Evidence, prompts_of
 from checks.serving.opinion import (
     ASK_CONTEXT,
@@ -20,9 +21,16 @@ from checks.serving.opinion import (
     excluded,
     supported,
 )
-from checks.serving.rules_bands import band_of, errors_of, healthy, layered
+from checks.serving.rules_bands import NEARLY, band_of, bordering, errors_of, healthy, layered
 from checks.serving.rules_layers import off_family
 from checks.serving.signs import Signs
+from checks.serving.since import proven_by_baseline, suspects
+
+FALLS = 0.4
+"""Share of the first tokens that a second follows, under which a mask token can be at fault though position 0 lives: a
+near one left 0.23, a rope 10x off 0.6."""
+
+ASK_MASK = "the mask_token_id of the drafter's publisher, or a baseline of this drafter's good config"
 
 
 def mask_faults(e: Evidence, s: Signs) -> list[str]:
@@ -48,26 +56,67 @@ def mask_token(e: Evidence, s: Signs) -> Opinion:
     faults = mask_faults(e, s)
     if s.died and faults and errors_of(e) & {"device_assert", "mask_range"}:
         return supported(DIRECT + 0.03, f"{faults[0]}, and the first request met an index out of bounds")
-    if not s.dead:
-        if stated := e.drafter.told(("drafter.mask",), (Status.FAIL,), healthy=healthy(e, s)):
-            return supported(DIRECT if s.poor_acceptance else SIGNATURE, stated[0])
-        if s.first is None or not s.enough:
-            return SILENT
-        return excluded(f"position 0 accepts {s.first:.2f}; a wrong mask token leaves at most 0.12")
-    if faults:
+    if faults and s.dead:
         return supported(DIRECT, faults[0])
+    if stated := e.drafter.told(("drafter.mask",), (Status.FAIL,), healthy=healthy(e, s)):
+        return supported(DIRECT if s.poor_acceptance else SIGNATURE, stated[0])
+    if s.first is None or not s.enough:
+        return SILENT
+    if right := mask_right(e):
+        return excluded(right)
     band = band_of(s.first)
+    if told := suspects(e, s, MASK):
+        return supported(FITS if band == "gone" else 0.9, told)
+    if not s.dead:
+        return _mask_alive(e, s)
     if band == "mask":
         return supported(
             SIGNATURE, f"position 0 accepts {s.first:.3f}: wrong mask tokens gave 0.09-0.11", ASK_DRAFTER
         )
     if band == "tensors":
         return supported(
-            FITS,
+            NEARLY if bordering(s.first) else FITS,
             f"position 0 accepts {s.first:.3f}, a little under what a wrong mask token leaves",
             ASK_DRAFTER,
         )
     return excluded(f"position 0 accepts {s.first:.3f}; a wrong mask token still leaves 0.09")
+
+
+def mask_right(e: Evidence) -> str:
+    """Why the mask token is right: a published relative has it, or the baseline's drafter works with it."""
+    d = e.drafter
+    known = d.case.expected.mask if d.case and d.dflash else None
+    if known is not None and known.confirmed and known.value == d.config.mask:
+        return f"mask_token_id {known.value} is that of {known.source}"
+    return proven_by_baseline(e, MASK[0])
+
+
+def _mask_alive(e: Evidence, s: Signs) -> Opinion:
+    """A position 0 that lives excuses a mask token only where the rest of the curve lives too: the embedding of
+    another unused id can be near enough for the first token."""
+    chain = e.curve.conditionals if e.curve else ()
+    if not s.cliff or len(chain) < 2 or chain[1] >= FALLS:
+        return excluded(
+            f"position 0 accepts {s.first or 0:.2f} and the next ones follow; a wrong mask token leaves at most 0.12"
+            " there, or nothing behind it"
+        )
+    if told := rope_against_target(e, s) or silent_rope(e):
+        return excluded(f"the rope explains this curve: {told}")
+    shape = (
+        "position 0 lives and hardly anything behind it: another unused id as mask token left 0.74/0.17/0.07"
+    )
+    if rope_right(e):
+        return supported(0.6, f"{shape}, and the rope is right", ASK_MASK)
+    return supported(POSSIBLE, shape, ASK_MASK)
+
+
+def rope_right(e: Evidence) -> str:
+    """Whose rope_theta this drafter rightly has; empty when that is not known, or it has another."""
+    d = e.drafter
+    right = d.case.expected.theta if d.case and d.dflash else None
+    if right is not None and not d.told(("drafter.rope",), (Status.FAIL,)):
+        return f"rope_theta {right.value:g} is that of {right.source}"
+    return proven_by_baseline(e, "rope_theta")
 
 
 def rope_against_target(e: Evidence, s: Signs) -> str | None:
@@ -91,15 +140,16 @@ def rope(e: Evidence, s: Signs) -> Opinion:
         return SILENT
     if differs := rope_against_target(e, s):
         return supported(DIRECT if s.poor_acceptance or s.first is None else SIGNATURE, differs)
-    right = d.case.expected.theta if d.case and d.dflash else None
-    if right is not None and not d.told(("drafter.rope",), (Status.FAIL,)):
-        return excluded(f"rope_theta {right.value:g} is that of {right.source}")
+    if changed := suspects(e, s, ROPE):
+        return supported(FITS if band_of(s.first) == "gone" else 0.9, changed)
+    if right := rope_right(e):
+        return excluded(right)
     told = silent_rope(e)
     if s.cliff:
         shape = "each position is accepted worse than the one before, from the start"
         return supported(DIRECT if told else 0.85, f"{shape}; {told}" if told else shape, ASK_DRAFTER)
     if s.dead and band_of(s.first) in ("mask", "tensors"):
-        weight = SIGNATURE if band_of(s.first) == "mask" else FITS
+        weight = SIGNATURE if band_of(s.first) == "mask" else NEARLY if bordering(s.first) else FITS
         because = f"position 0 accepts {s.first:.3f}: a rope_theta 1000x too small gave 0.12 and then nothing"
         return supported(weight, f"{because}; {told}" if told else because, ASK_DRAFTER)
     if told and s.weak:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from checks.model import Status
+from checks.serving.drafterdiff import IDS
 from checks.serving.evidence import Evidence
 from checks.serving.opinion import (
     ASK_DRAFTER,
@@ -18,6 +19,7 @@ from checks.serving.opinion import (
 )
 from checks.serving.rules_bands import healthy, layered
 from checks.serving.signs import Signs
+from checks.serving.since import suspects
 
 
 def layer_ids(e: Evidence, s: Signs) -> Opinion:
@@ -27,6 +29,8 @@ def layer_ids(e: Evidence, s: Signs) -> Opinion:
     depth = e.drafter.case.goal.layers if e.drafter.case else None
     if wanted and used:
         if sorted(used) == sorted(wanted):
+            if changed := _changed(e, s):
+                return supported(0.4 if s.dead else 0.9, changed)
             unusual = off_family(e)
             if unusual and s.poor_acceptance:
                 return supported(0.4 if s.dead else 0.6, unusual, ASK_DRAFTER)
@@ -44,6 +48,8 @@ def layer_ids(e: Evidence, s: Signs) -> Opinion:
             return supported(POSSIBLE, f"{off_family(e)}; the numbers are healthy all the same", ASK_DRAFTER)
         because = f"the engine captures {_list(used)}, this drafter wants {_list(wanted)}"
         return supported(0.4 if s.dead else DIRECT, because)
+    if used is None and (changed := _changed(e, s)):
+        return supported(0.4 if s.dead else 0.9, changed)
     if s.dead:
         unusual = off_family(e)
         if unusual:
@@ -57,6 +63,12 @@ def layer_ids(e: Evidence, s: Signs) -> Opinion:
             return supported(FITS, unusual, ASK_LOG)
         return supported(0.35, "wrong layer ids bend the whole curve down evenly, as here", ASK_LOG)
     return SILENT
+
+
+def _changed(e: Evidence, s: Signs) -> str:
+    """Other ids than in the baseline's drafter, which is accepted better; not where the same layers are captured."""
+    same = e.log.layers is not None and e.baseline is not None and e.log.layers == e.baseline.layers
+    return "" if same else suspects(e, s, IDS)
 
 
 def off_family(e: Evidence) -> str | None:

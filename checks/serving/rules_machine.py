@@ -1,8 +1,7 @@
-"""Rules about the machine and how the engine uses it: graphs, CPUs, the way between GPUs, memory, changed settings."""
+"""Rules about the machine and how the engine uses it: graphs, CPUs, the way between GPUs, memory."""
 
 from __future__ import annotations
 
-from checks.data.settings_map import SETTINGS
 from checks.serving.evidence import Evidence
 from checks.serving.hostcost import host_cost
 from checks.serving.opinion import (
@@ -17,7 +16,8 @@ from checks.serving.opinion import (
     supported,
     unknown,
 )
-from checks.serving.signs import Signs
+from checks.serving.signs import Signs, token_over_step
+from checks.serving.since import settings_changed
 
 ACCEPTANCE_IS_COUNTED = (
     "acceptance counts tokens, not time: graphs off left 4.11 and a starved CPU 4.04 of 3.99, so it cannot"
@@ -73,8 +73,8 @@ def starved_cpu(e: Evidence, s: Signs) -> Opinion:
         if wait <= OWN_CORES_WAIT:
             return excluded(told)
     if s.slow_step or (s.slow and e.acceptance is None):
-        if e.settings.get("cuda_graphs") is False and not on_cpu(e):
-            return supported(POSSIBLE, "steps are slow, and graphs off explain it already")
+        if known := _explained(e, s):
+            return supported(POSSIBLE, f"steps are slow, and {known} already")
         weight = SIGNATURE if _single(e) else FITS
         return supported(
             weight,
@@ -99,6 +99,11 @@ def transport(e: Evidence, s: Signs) -> Opinion:
         ]
         if told:
             return supported(SIGNATURE, f"{_slow_words(e)}, and {' and '.join(told)}", "provcheck nccl")
+        if known := _explained(e, s):
+            return supported(POSSIBLE, f"steps are slow, and {known} already", "provcheck nccl")
+        if e.settings.get("tp") is None:
+            because = f"{_slow_words(e)}; on how many GPUs is not recorded"
+            return supported(POSSIBLE, because, "provcheck nccl")
         return supported(FITS, f"{_slow_words(e)} on several GPUs", "provcheck nccl")
     return SILENT
 
@@ -107,6 +112,8 @@ def hardware(e: Evidence, s: Signs) -> Opinion:
     if _clear(e, s):
         return excluded(_clear(e, s))
     if s.slow_step or (s.slow and e.acceptance is None):
+        if known := _explained(e, s):
+            return supported(0.2, f"steps are slow, and {known} already", "provcheck gpus; provcheck load")
         return supported(
             0.35,
             f"{_slow_words(e)}: clocks, power cap, PCIe or another process on the GPU",
@@ -115,27 +122,18 @@ def hardware(e: Evidence, s: Signs) -> Opinion:
     return SILENT
 
 
-def drift(e: Evidence, s: Signs) -> Opinion:
-    base = e.peer
-    if base is None or not (s.slow_step or s.slow or s.shorter):
-        return SILENT
-    changed = [
-        f"{row.meaning}: {base.settings[row.key]} -> {e.settings.get(row.key)}"
-        for row in SETTINGS
-        if row.effect >= 2
-        and row.key in base.settings
-        and row.key in e.settings.values
-        and base.settings[row.key] != e.settings.get(row.key)
-    ]
-    if not changed:
-        return excluded("no setting of weight differs from the baseline's")
-    return supported(0.7, "settings differ from the baseline: " + "; ".join(changed[:5]))
-
-
 def memory(e: Evidence, s: Signs) -> Opinion:
     if any(error.row == "out_of_memory" for error in e.log.errors):
         return supported(DIRECT, "the engine ran out of GPU memory")
     return SILENT
+
+
+def _explained(e: Evidence, s: Signs) -> str:
+    """What is known to slow a step, so that a guess about the machine has nothing left to explain."""
+    if e.settings.get("cuda_graphs") is False and not on_cpu(e):
+        return "graphs off explain it"
+    changed = settings_changed(e, s)
+    return f"a changed setting ({changed[0]}) explains it" if changed else ""
 
 
 def _single(e: Evidence) -> bool:
@@ -151,6 +149,12 @@ def _clear(e: Evidence, s: Signs) -> str:
             f"{e.speed.ms_per_step if e.speed else 0:.1f} ms per step is {e.step_ratio:.2f}x of the"
             " baseline's"
         )
+    over = token_over_step(e)
+    if over is not None:
+        return (
+            f"a plain token takes {over:.2f}x of the baseline's draft step, which holds a pass of the target too:"
+            " it is speculation that is missing"
+        )
     if s.dead or s.cliff or s.cut:
         return ACCEPTANCE_IS_COUNTED
     return ""
@@ -161,6 +165,9 @@ def _slow_words(e: Evidence) -> str:
         return (
             f"a step takes {e.step_ratio:.1f}x the baseline's time at an acceptance that did not fall with it"
         )
+    over = token_over_step(e)
+    if over is not None and over > e.limits.step_warn:
+        return f"a plain token takes {over:.1f}x the time of a whole draft step of the baseline"
     if e.step_ratio is None and (cost := host_cost(e)) and cost.starved:
         return cost.words
     if e.break_even is not None and e.acceptance is not None:

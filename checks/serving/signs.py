@@ -128,8 +128,30 @@ def not_speculating(e: Evidence) -> bool:
     return asked and not counted and e.settings.engine != "sglang"
 
 
+def lost_speculation(e: Evidence) -> bool:
+    """The baseline speculates, and this run is known not to, by its settings or by a page without such counters."""
+    base = e.baseline
+    if base is None or not base.speculation or e.spec_counted or e.settings.speculation is True:
+        return False
+    return e.settings.speculation is False or bool(e.seen.after and e.page_dialect == "vllm")
+
+
+def token_over_step(e: Evidence) -> float | None:
+    """The time of a plain token here over that of a whole draft step of the baseline, where only the baseline
+    speculates. A draft step contains a pass of the target, so more than 1 is the machine's or the engine's."""
+    base = e.baseline
+    if base is None or not lost_speculation(e) or base.engine != e.settings.engine:
+        return None
+    if not base.ms_per_step or e.speed is None or not e.speed.ms_per_step:
+        return None
+    return e.speed.ms_per_step / base.ms_per_step
+
+
 def _slow_step(e: Evidence) -> bool:
     """Slow against the peer baseline, where there is one; else against speculation off, or for a model this small."""
+    over = token_over_step(e)
+    if over is not None:
+        return over > e.limits.step_warn
     if e.step_ratio is not None:
         return e.step_ratio > e.limits.step_warn
     cost = host_cost(e)

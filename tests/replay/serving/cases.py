@@ -7,10 +7,11 @@ are composed from the numbers of a public thread; ``healthy_*`` from published r
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from checks.serving.baseline import Baseline
+from checks.serving.drafterdiff import fields_of
 from checks.serving.observation import Observation
 
 CONFIG: dict[str, Any] = {
@@ -238,6 +239,12 @@ RIGHT = Baseline(
     settings={"tp": 1, "cuda_graphs": True},
     prompt_tokens=361.0,
 )
+RIGHT_FILE = replace(
+    RIGHT,
+    drafter=fields_of(CONFIG),
+    settings={**RIGHT.settings, "drafter": "/models/published"},
+)
+"""The same with the config of its drafter, which lies elsewhere than that of a run beside it."""
 UNSHIFTED = Baseline(
     "unshifted",
     engine="vllm",
@@ -1166,4 +1173,98 @@ INFRASTRUCTURE: tuple[Case, ...] = (
     ),
 )
 
-CASES: tuple[Case, ...] = MEASURED + THREADS + HEALTHY_RUNS + ODD_BUT_WELL + INFRASTRUCTURE
+_NEAR_MASK = (0.744, 0.174, 0.066, 0, 0, 0, 0)
+_SWAPPED = (0.077, 0.001, 0, 0, 0, 0, 0)
+_LOWER = (0.66, 0.47, 0.35, 0.25, 0.15, 0.09, 0.05)
+
+BESIDE: tuple[Case, ...] = (
+    Case(
+        "mask_near+right",
+        tiny(_NEAR_MASK, 386, edited(CONFIG, mask=4094)),
+        "fail",
+        first=("mask_token",),
+        out=("rope", "drift"),
+        says=("mask_token_id: 4090 -> 4094 since the baseline",),
+        baselines=(RIGHT_FILE,),
+        never=("other_drafter",),
+    ),
+    Case(
+        "theta_lower+right",
+        tiny((0.76, 0.46, 0.20, 0.04, 0.02, 0.01, 0), 598, edited(CONFIG, rope_theta=1e5)),
+        "fail",
+        first=("rope",),
+        out=("mask_token", "drift"),
+        says=("rope_theta: 1000000 -> 100000 since the baseline",),
+        baselines=(RIGHT_FILE,),
+    ),
+    Case(
+        "swapped_border",
+        tiny(_SWAPPED, 207, drafts=1000),
+        "fail",
+        first=("mask_token", "rope"),
+        also=("tensors",),
+        says=("wrong mask token, or wrong or missing rope_theta, or tensors missing or mixed up",),
+    ),
+    Case(
+        "swapped+right",
+        tiny(_SWAPPED, 207, drafts=1000),
+        "fail",
+        first=("tensors",),
+        out=("mask_token", "rope", "weights", "drift"),
+        also=("other_drafter",),
+        baselines=(RIGHT_FILE,),
+    ),
+    Case(
+        "other_weights+right",
+        tiny(_LOWER, 690),
+        "fail",
+        first=("other_drafter",),
+        out=("mask_token", "rope", "drift"),
+        says=("another drafter than the baseline's: /models/published -> /models/drafter",),
+        baselines=(RIGHT_FILE,),
+    ),
+    Case(
+        "same_drafter_elsewhere",
+        tiny(HEALTHY, 866),
+        "pass",
+        never=("other_drafter", "drift"),
+        baselines=(RIGHT_FILE,),
+    ),
+    Case(
+        "off+right",
+        Observation(after=page(spec=False, tok_s=640), log=vllm_log(method=None)),
+        "fail",
+        first=("speculation_off",),
+        out=("hardware", "starved_cpu"),
+        never=("drift", "other_drafter"),
+        says=("no speculation, and the baseline speculates",),
+        baselines=(RIGHT_FILE,),
+        determined=True,
+    ),
+    Case(
+        "off_cpu_starved+right",
+        Observation(after=page(spec=False, tok_s=120), log=vllm_log(method=None)),
+        "fail",
+        first=("starved_cpu",),
+        also=("speculation_off", "hardware"),
+        baselines=(RIGHT_FILE,),
+    ),
+    Case(
+        "right_against_off",
+        tiny(HEALTHY, 866),
+        "pass",
+        says=("the baseline does not speculate, this one does",),
+        statuses={"serve.break_even": "pass", "serve.speed": "skip"},
+        baselines=(OFF,),
+    ),
+    Case(
+        "runner_changed",
+        Observation(after=page(HEALTHY, tok_s=400), log=vllm_log()),
+        "fail",
+        first=("drift",),
+        also=("starved_cpu", "hardware"),
+        baselines=(replace(RIGHT, settings={**RIGHT.settings, "runner": "v2"}),),
+    ),
+)
+
+CASES: tuple[Case, ...] = MEASURED + THREADS + HEALTHY_RUNS + ODD_BUT_WELL + INFRASTRUCTURE + BESIDE

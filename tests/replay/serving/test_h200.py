@@ -23,7 +23,11 @@ AGAINST_GOOD: dict[str, tuple[str, set[str], str]] = {
     "theta": ("fail", {"serve.acceptance", "serve.drafter_config"}, "wrong or missing rope_theta"),
     "early": ("fail", {"serve.acceptance_baseline", "serve.layers"}, "wrong target layers captured"),
     "untrained": ("fail", {"serve.acceptance"}, "untrained, foreign or no weights"),
-    "mask": ("fail", {"serve.acceptance"}, "settings changed since the baseline"),
+    "mask": (
+        "fail",
+        {"serve.acceptance"},
+        "drafter configuration: wrong mask token (dflash_config.mask_token_id: 4090 -> 4094 since the baseline)",
+    ),
 }
 
 
@@ -73,6 +77,15 @@ def test_a_wrong_mask_token_can_leave_the_first_position_healthy(capsys: pytest.
     acceptance = report["facts"]["acceptance"]
     assert acceptance["per_position"][0] > 0.7
     assert acceptance["length"] < 2
+    assert "wrong mask token" in report["facts"]["diagnosis"]["headline"]
+
+
+def test_a_folder_of_ones_own_is_told_and_is_no_cause(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("theta", "early", "untrained", "mask"):
+        report, _ = judged(capsys, "--replay", str(HERE / f"{name}.json"), "--baseline", str(GOOD))
+        told = report["facts"]["diagnosis"]
+        assert "drift" not in {cause["id"] for cause in told["causes"]}
+        assert f"-> /opt/others/{name}" in told["context"][0]
 
 
 def test_compare_tells_graphs_on_and_off_apart(capsys: pytest.CaptureFixture[str]) -> None:

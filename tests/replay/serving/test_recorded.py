@@ -82,7 +82,7 @@ AGAINST: dict[tuple[str, str], tuple[str, set[str]]] = {
     ("k3", "off"): ("warn", {"k_too_small"}),
     ("stale_compile_cache", "ids_unshifted"): ("warn", {"compile_cache"}),
     ("ids_unshifted", "right"): ("warn", {"one_early"}),
-    ("mask_unused", "right"): ("fail", {"mask_token", "rope"}),
+    ("mask_unused", "right"): ("fail", {"mask_token"}),
 }
 
 
