@@ -24,6 +24,7 @@ from checks.serving.observation import Observation
 from checks.serving.settings import settings_of
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_KEY = "give the key that the server was started with: --api-key-file FILE"
 _SECRET = re.compile(r"(api_?key|admin_?key|token|secret|password)s?$", re.I)
 
 
@@ -118,12 +119,13 @@ def _active(client: Client, seen: Observation, plan: Plan) -> Observation:
     if code == 3:
         return replace(seen, findings=(_unreachable(result.why),))
     if code != 0:
+        refused = result.why.startswith(("401:", "403:"))
         finding = Finding(
             "serve.ready",
             Status.FAIL,
             "engine",
             f"the server is there and generates nothing: {result.why}",
-            fix="read its log; `provcheck serve --log FILE --diagnose` names what it says",
+            fix=_KEY if refused else "read its log; `provcheck serve --log FILE --diagnose` names what it says",
             owner="user",
         )
         return replace(seen, findings=(finding,))

@@ -68,7 +68,7 @@ def script(asked: Cutover) -> str:
     baseline = _after(asked.gate, "--baseline")
     beats = ["--beats", f"{asked.beats:g}"] if asked.beats is not None else []
     if beats and baseline is not None:
-        beats += ["--baseline", baseline]
+        beats += ["--baseline", baseline, "--profile", desired.digest]
     records = "/var/lib/kpro/trials/" + desired.name
     outcome = [f"{records}.json", "--keep", f"{records}.accepted.json"]
     return render(
