@@ -1,4 +1,4 @@
-"""``provcheck _drain``, ``_room``, ``_verdict``, ``_lasterror``, ``_outcome``: what a cut-over in a guest asks and writes."""
+"""``_drain``, ``_room``, ``_verdict``, ``_lasterror``, ``_outcome`` of provcheck: what a cut-over asks and writes."""
 
 from __future__ import annotations
 
@@ -63,9 +63,7 @@ def _text(path: str) -> str | None:
 @click.option("--beats", type=FiniteRange(0, 1000), help="The least ratio to the baseline's tokens/s.")
 @click.option("--baseline", type=READ, help="The baseline that the ratio goes by.")
 @click.option("--profile", help="Digest of the profile that was measured.")
-def verdict(
-    report: Path, code: int, beats: float | None, baseline: Path | None, profile: str | None
-) -> int:
+def verdict(report: Path, code: int, beats: float | None, baseline: Path | None, profile: str | None) -> int:
     """Says what a report of ``provcheck serve --json`` means for a profile, what was measured first.
 
     \b

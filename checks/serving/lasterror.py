@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 
 from checks.data.engine_errors import ERRORS
-from checks.serving.live import redacted
+from checks.serving.redact import redacted
 
 LONGEST = 300
 _ERROR = re.compile(
-    r"(\b\w*(?:Error|Exception|Exit)\b|\berror\b|\bfatal\b|\bpanic|segfault|segmentation fault|out of memory)", re.I
+    r"\b\w*(?:Error|Exception|SystemExit)\b|(?i:\b(?:error|fatal|panic|segfault|segmentation fault|out of memory)\b)"
 )
 # They tell that something was told above.
-_ECHO = re.compile(r"root cause|see (?:the )?(?:stack|above|log)|Engine core initialization failed", re.I)
+_ECHO = re.compile(r"root cause|see (?:the )?(?:stack|above|log)", re.I)
 _STAMP = re.compile(r"^(?:\([\w.]+ pid=\d+\) )?(?:(?:ERROR|CRITICAL) [\d:. -]+(?:\[[^\]]*\] )?)?")
 
 
@@ -22,8 +22,8 @@ def last_error(log: str) -> str | None:
     lines = [line.rstrip() for line in log.splitlines() if line.strip()]
     telling = [line for line in lines if not _ECHO.search(line)]
     known = [line for line in telling if any(row.pattern.search(line) for row in ERRORS)]
-    named = [line for line in telling if _ERROR.search(line)]
-    for found in (known, named, lines):
+    named, echoes = ([line for line in some if _ERROR.search(line)] for some in (telling, lines))
+    for found in (known, named, echoes, lines):
         if found:
             line = found[-1].strip()
             return redacted(_STAMP.sub("", line).strip() or line)[:LONGEST]

@@ -57,7 +57,10 @@ class Keyed(Tried):
             "cat /proc/[0-9]*/cmdline; journalctl --no-pager -q; "
             "grep -rsI '' /run /tmp /var/lib/kpro /var/log /opt/kpro/bin --exclude-dir=last-good; true"
         )
-        files = [*Path(os.environ["XDG_STATE_HOME"]).rglob("*"), *Path("/var/lib/kpro/journal").glob("*.jsonl")]
+        files = [
+            *Path(os.environ["XDG_STATE_HOME"]).rglob("*"),
+            *Path("/var/lib/kpro/journal").glob("*.jsonl"),
+        ]
         texts = [path.read_text(errors="replace") for path in files if path.is_file()]
         return "".join([*said, self.container.attach("sh", "-c", script), *texts])
 
