@@ -180,9 +180,10 @@ def test_another_key_is_put_into_service_and_until_then_what_runs_is_asked_with_
             assert done.ok, done.stdout
             assert (_says(cut, "first-must-not-be-seen"), _says(cut, "second-must-not-be-seen")) == (200, 401)
         assert json.loads(cut.inside("cat", fresh(path)))["tok_s"] > 300
+        words = (*GATE, "--baseline", fresh(path), "--limit", "speed_warn=9", "--limit", "speed_fail=8")
+        strict = Measure(asked.desired, words, path, cut.good())
         with pytest.raises(ActFailed, match=r"is not well as it runs \(serve\.\w+ fail") as raised:
-            words = (*GATE, "--baseline", fresh(path), "--limit", "speed_warn=9", "--limit", "speed_fail=8")
-            measure(cut.host, Measure(asked.desired, words, path, cut.good()), Voice("run-1", told.append))
+            measure(cut.host, strict, Voice("run-1", told.append))
         told.append(str(raised.value))
         assert "the key that it runs with is in /etc/kpro/tiny.env" in told[-1]
         ended = cut.carry_out(asked)
