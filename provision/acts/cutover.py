@@ -81,7 +81,7 @@ def _words(asked: Cutover) -> dict[str, Any]:
     baseline = _after(asked.gate, "--baseline")
     beats = ["--beats", f"{asked.beats:g}"] if asked.beats is not None else []
     if beats and baseline is not None:
-        beats += ["--baseline", baseline]
+        beats += ["--baseline", baseline, "--profile", desired.digest]
     records = "/var/lib/kpro/trials/" + desired.name
     outcome = [f"{records}.json", "--keep", f"{records}.accepted.json"]
     return {

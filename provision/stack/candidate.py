@@ -76,9 +76,10 @@ def beats(candidate: Candidate) -> float:
 
 
 def name_of(desired: DesiredService) -> str:
-    """A profile as an operator knows it: ``vllm 0.20.1 vllm-dflash``."""
+    """A profile as an operator knows it: ``vllm 0.20.1 vllm-dflash (3fa9c1)``. The digits are its digest's: two that
+    differ by flags alone have one name."""
     service = desired.service
-    return f"{service.engine.kind} {service.engine.version} {service.profile}"
+    return f"{service.engine.kind} {service.engine.version} {service.profile} ({desired.digest[:6]})"
 
 
 def _refused(own: DesiredService, verdict: trials.Trial, again: str) -> str:
