@@ -15,6 +15,7 @@ from provision.acts.voice import Voice
 from provision.data import engines
 from provision.host import transport
 from provision.run.errors import ActFailed
+from provision.stack import trials
 from provision.stack.cutover import Cutover
 from provision.stack.desired import PYTHON, PYZ, DesiredService
 from provision.templates import render
@@ -69,8 +70,7 @@ def script(asked: Cutover) -> str:
     beats = ["--beats", f"{asked.beats:g}"] if asked.beats is not None else []
     if beats and baseline is not None:
         beats += ["--baseline", baseline]
-    records = "/var/lib/kpro/trials/" + desired.name
-    outcome = [f"{records}.json", "--keep", f"{records}.accepted.json"]
+    outcome = [asked.record, *(["--keep", trials.accepted_path(desired.name)] if asked.of or asked.candidate else [])]
     return render(
         "cutover.sh.j2",
         unit=desired.service.unit,
@@ -94,7 +94,7 @@ def script(asked: Cutover) -> str:
         gate_in_place=trial is None and bool(asked.gate),
         beats=shlex.join(beats),
         keep_baseline=shlex.quote(asked.keep_baseline) if asked.keep_baseline else "",
-        outcome=shlex.join(outcome if asked.candidate else [f"{records}.service.json"]),
+        outcome=shlex.join(outcome),
     )
 
 
@@ -121,6 +121,7 @@ def _told(asked: Cutover, run: str) -> dict[str, str]:
         "digest": asked.desired.digest,
         "mode": asked.mode,
         "asked": asked.asked,
+        "of": asked.of,
         "forecast": asked.forecast,
         "run": run,
     }
