@@ -86,7 +86,7 @@ def _serve(at: Scene, desired: DesiredService, changed: bool, refusals: list[Ref
     if at.held.stands == desired.digest:
         return [*items, _cutover(at, desired, "again", None)]
     if (path := measures.unmeasured(at, desired)) is not None:
-        items.append(_measure(at, path))
+        items.append(_measure(at, path, "service.cutover"))
     if not at.held.stands_up or desired.trial is None:
         return [*items, _cutover(at, desired, "swap", None)]
     room = beside.room_for(at.guest, desired, at.inside)
@@ -125,7 +125,7 @@ def _due(at: Scene, chosen: Choice, due: DesiredService, refusals: list[Refusal]
     _trial(at, due.trial, refusals, where)
     path, running = measures.against(at, chosen)
     if running is None and at.held is not None and _serves(at.held, chosen):
-        items.append(_measure(at, at.path(chosen.serve) if chosen.serve else path))
+        items.append(_measure(at, at.path(chosen.serve) if chosen.serve else path, "service.candidate"))
     return [*items, _cutover(at, due, mode, due.trial, room, (path, running))]
 
 
@@ -166,7 +166,8 @@ def _stated(at: Scene) -> list[Item]:
     return [Item(Step.STACK, "stack.stated", at.guest_host, at.own.name, text, (path, data))]
 
 
-def _measure(at: Scene, path: str) -> Item:
+def _measure(at: Scene, path: str, before: str) -> Item:
+    """``before``: the kind of the cut-over that needs it; whether it does is seen only once the guest runs."""
     text = f"measure {at.own.name} as it runs and keep that as its baseline (test requests for at most 120 s)"
     words = measures.gate_words(at.own.service.thresholds, None, measures.level(at))
     return Item(
@@ -176,6 +177,7 @@ def _measure(at: Scene, path: str) -> Item:
         at.own.name,
         text,
         Measure(at.own, words, path, at.held.stands if at.held else ""),
+        part_of=f"{before} {at.own.name} on {at.guest_host}",
     )
 
 
