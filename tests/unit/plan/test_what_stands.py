@@ -167,8 +167,7 @@ def test_an_unreadable_word_of_what_was_seen_well_takes_nothing_out_of_service(
 
 
 def test_a_torn_verdict_takes_nothing_out_of_service(decide: Decide, machine: Machine, inside: Seen) -> None:
-    its = with_candidate(machine)
-    own = wanted(its)
+    own = wanted(its := with_candidate(machine))
     plan = decide(its, stands(inside.remembers(own, "{cut"), own, OTHER))
     assert [kind for kind, *_ in cuts(plan)] == ["service.candidate"]
     assert baseline_of(plan.items[-1]) == baselines.path("tiny", OTHER[:12])
