@@ -131,7 +131,7 @@ def test_an_accepted_candidate_that_was_stopped_is_started_again_and_the_next_he
     place: Tried,
 ) -> None:
     """Also when nobody can read any more what was seen well last."""
-    place.container.run("systemctl stop kpro-tiny && echo cut >/var/lib/kpro/good/tiny")
+    place.container.attach("sh", "-c", "systemctl stop kpro-tiny && echo cut >/var/lib/kpro/good/tiny")
     place.put("--tok-s", "300")
     done = place.apply()
     assert done.returncode == 1, done.stderr[-5000:]
@@ -146,7 +146,7 @@ def test_a_change_of_the_service_reaches_its_accepted_candidate(place: Tried) ->
     done = place.apply()
     assert done.returncode == 0, done.stderr[-5000:]
     assert not place.trials()[-1]["candidate"]
-    assert "KPRO_TEST" in place.container.run("cat /etc/kpro/tiny.env").stdout
+    assert "KPRO_TEST" in place.container.attach("cat", "/etc/kpro/tiny.env")
     assert place.status()["runs"] == "candidate"
     assert place.plan()["exit"] == 0
 
