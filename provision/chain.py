@@ -127,8 +127,9 @@ def service() -> None:
     if _wanted(Step.SERVICE):
         operations.gate(restarted=True, name="10 service: the gate after a restart")
     if _wanted(Step.SERVICE):
-        operations_trial.cut_over(kind="service.cutover", name="10 service: put into service")
+        operations_trial.cut_over(kind="service.cutover", again=True, name="10 service: start again")
         operations_trial.cut_over(kind="service.measure", name="10 service: measure what runs")
+        operations_trial.cut_over(kind="service.cutover", again=False, name="10 service: put into service")
         operations_trial.cut_over(kind="service.candidate", name="10 service: try the candidate")
     if _wanted(Step.SERVICE):
         operations.prove(name="10 service: generates")
