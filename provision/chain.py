@@ -127,13 +127,14 @@ def service() -> None:
     if _wanted(Step.SERVICE):
         operations.gate(restarted=True, name="10 service: the gate after a restart")
     if _wanted(Step.SERVICE):
-        operations_trial.cut_over(kind="service.cutover", name="10 service: put into service")
+        operations_trial.cut_over(kind="service.cutover", again=True, name="10 service: start again")
         operations_trial.cut_over(kind="service.measure", name="10 service: measure what runs")
+        operations_trial.cut_over(kind="service.cutover", again=False, name="10 service: put into service")
         operations_trial.cut_over(kind="service.candidate", name="10 service: try the candidate")
     if _wanted(Step.SERVICE):
         operations.prove(name="10 service: generates")
         operations.exchange_over(name="10 service: what was stopped for another driver is back")
-        operations_trial.verdicts(name="10 service: no candidate was refused")
+        operations_trial.verdicts(name="10 service: what came of candidates")
 
 
 __all__ = [

@@ -14,14 +14,19 @@ from provision.spec import Machine
 
 
 @operation()
-def cut_over(kind: str) -> Commands:
-    """Carries out the plan's cut-overs of one kind on this host, and sees to what is left of each."""
+def cut_over(kind: str, again: bool | None = None) -> Commands:
+    """Carries out the plan's cut-overs of one kind on this host, and sees to what is left of each. ``again``: only
+    those that start what is in service already, or only the others."""
 
     def body(session: Session, host: Host, machine: Machine) -> Commands:
         plan = session.plan(machine)
         if plan.refusals:
             raise Refused(plan.refusals)
-        items = plan.of(kind, host.name)
+        items = [
+            item
+            for item in plan.of(kind, host.name)
+            if again is None or (item.payload.mode == "again") is again
+        ]
         if not items:
             host.noop(f"nothing to do for {kind}")
             return
@@ -47,7 +52,7 @@ def verdicts() -> Commands:
             return
         for refused in session.tried.refused_on(host.name):
             raise refused
-        host.noop("no candidate was refused")
+        host.noop("every candidate that was tried is in service")
         yield from ()
 
     yield from guarded(body)

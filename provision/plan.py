@@ -54,7 +54,8 @@ class Item:
     """One change. ``kind`` names the act that carries it out; ``host`` is the pyinfra host it is done on;
     ``subject`` what it is done to. ``payload`` is for the act alone and is no part of the item's identity. ``costs``:
     what is given up meanwhile; it has to have been shown too, though the item may turn out to need less. ``details``:
-    for a program that reads the plan."""
+    for a program that reads the plan. ``part_of``: the id of an item that takes nothing less: where that was shown, so
+    was this."""
 
     step: Step
     kind: str
@@ -64,6 +65,7 @@ class Item:
     payload: Any = field(default=None, compare=False, repr=False)
     costs: tuple[str, ...] = ()
     details: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
+    part_of: str = ""
 
     @property
     def id(self) -> str:
@@ -71,7 +73,7 @@ class Item:
 
     @property
     def shown_as(self) -> frozenset[str]:
-        return frozenset((self.id, *(f"{self.id}: {cost}" for cost in self.costs)))
+        return frozenset((self.part_of or self.id, *(f"{self.id}: {cost}" for cost in self.costs)))
 
     def as_dict(self) -> dict[str, Any]:
         return {

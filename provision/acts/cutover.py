@@ -16,6 +16,7 @@ from provision.acts.voice import Voice
 from provision.data import engines
 from provision.host import transport
 from provision.run.errors import ActFailed
+from provision.stack import trials
 from provision.stack.cutover import Cutover
 from provision.stack.desired import PYTHON, PYZ, DesiredService
 from provision.templates import render
@@ -81,9 +82,9 @@ def _words(asked: Cutover) -> dict[str, Any]:
     baseline = _after(asked.gate, "--baseline")
     beats = ["--beats", f"{asked.beats:g}"] if asked.beats is not None else []
     if beats and baseline is not None:
-        beats += ["--baseline", baseline]
-    records = "/var/lib/kpro/trials/" + desired.name
-    outcome = [f"{records}.json", "--keep", f"{records}.accepted.json"]
+        beats += ["--baseline", baseline, "--profile", desired.digest]
+    keep = ["--keep", trials.accepted_path(desired.name)] if asked.of or asked.candidate else []
+    outcome = [asked.record, *keep]
     return {
         "unit": desired.service.unit,
         "staged_unit": shlex.quote(desired.staged_unit),
@@ -106,7 +107,7 @@ def _words(asked: Cutover) -> dict[str, Any]:
         "gate_in_place": trial is None and bool(asked.gate),
         "beats": shlex.join(beats),
         "keep_baseline": shlex.quote(asked.keep_baseline) if asked.keep_baseline else "",
-        "outcome": shlex.join(outcome if asked.candidate else [f"{records}.service.json"]),
+        "outcome": shlex.join(outcome),
     }
 
 
@@ -133,6 +134,7 @@ def _told(asked: Cutover, run: str) -> dict[str, str]:
         "digest": asked.desired.digest,
         "mode": asked.mode,
         "asked": asked.asked,
+        "of": asked.of,
         "forecast": asked.forecast,
         "run": run,
     }

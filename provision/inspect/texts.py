@@ -109,7 +109,7 @@ _OWN = re.compile(
     r"openers|uname-r|id-u|df|driver-\w+|pct-.*|qm-.*|lxc-.*|tools|userspace.*|pveversion|nvidia-smi-L|apt-.*|dpkg-l"
     r"|date(?:-month)?|cgroups?|users?.*|fabric-manager-unit|gpu-owners|grub-default|hypervisor|nvlink-sw-mng"
     r"|nvidia-libraries|pve-container|pveam-list-.*|sizes-.*|models?-.*|lock-held|last-run|running-.*|units?(?:-.*)?"
-    r"|uptime|uid-.*|multicast"
+    r"|uptime|uid-.*|multicast|in-place-.*"
 )
 
 

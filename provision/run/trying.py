@@ -66,10 +66,8 @@ def refused(
 
 def outcome(host: Host, asked: Cutover, run: str) -> Trial | None:
     """What the guest remembers of this very cut-over; None where it remembers nothing of it."""
-    name = asked.desired.name
-    path = trials.path(name) if asked.candidate else trials.service_path(name)
     with suppress(OSError, NoVerdict):
-        done = transport.run(host, f"cat {path}", timeout=60)
+        done = transport.run(host, f"cat {asked.record}", timeout=60)
         found = trials.read(done.text) if done.ok else None
         if found is not None and found.run == run and found.digest == asked.desired.digest:
             return found

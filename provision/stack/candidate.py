@@ -6,18 +6,20 @@ it was held to, and tried again when either changes. One that was accepted stays
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeGuard
 
 from provision.data import noise
 from provision.spec import Candidate, Service
 from provision.stack import trials
-from provision.stack.desired import DesiredService
+from provision.stack.desired import DesiredService, sha256
 from provision.stack.held import Held
+from provision.stack.standing import Standing
 
 
 @dataclass(frozen=True)
 class Choice:
-    """``serve``: the profile that is to serve; None: what runs now stays, an earlier candidate that was accepted.
+    """``serve``: the profile that is to serve; None: what was last seen well stays, and the inventory has it no longer.
     ``due``: the candidate that is to be tried once that serves."""
 
     serve: DesiredService | None
@@ -32,33 +34,82 @@ class Choice:
 
 def choose(own: DesiredService, held: Held | None, again: str = "") -> Choice:
     """``held``: what the guest says, None while it cannot be asked. ``again``: how a shell is got in the guest, for the
-    note that says how a verdict is taken away."""
+    note that says how a verdict is taken away.
+
+    What was last seen generating and green stays in service, or is started again, until something else has been proven
+    against it; no unreadable file, killed cut-over or stopped unit changes that.
+    """
     promoted = own.candidate
-    if promoted is None or promoted.digest == own.digest:
-        return Choice(own)
+    if promoted is not None and promoted.digest == own.digest:
+        promoted = None
     if held is None:
         return Choice(own, promoted)
-    if held.allows(promoted.digest):
-        return Choice(promoted, None, held.unread)
-    if held.serving == promoted.digest:
-        return Choice(promoted, None, (*held.unread, _without_verdict(own)))
-    stays = _earlier(own, held)
-    base = None if stays else own
-    notes = (*held.unread, *([stays] if stays else []))
-    verdict = held.verdict
-    if verdict is None or verdict.digest != promoted.digest or verdict.asked != asked(own.service):
-        return Choice(base, promoted, notes)
-    return Choice(base, None, (*notes, _refused(own, verdict, again)))
+    notes, stands = held.unread, held.stands
+    if promoted is None:
+        return _own(own, held, notes, again)
+    if _is_candidate(own, held, promoted):
+        # The candidate is the service already, and something beside it changed: environment, key, address, model.
+        if _was_refused(held.verdict, promoted, asked(own.service)):
+            return Choice(None, None, (*notes, _changed_refused(own, held.verdict, again)))
+        return Choice(promoted, None, notes)
+    stays = _earlier(own, promoted, held)
+    if held.allows(promoted.digest) and not stays:
+        return Choice(promoted, None, notes)
+    if stands == promoted.digest:
+        return Choice(promoted, None, (*notes, _without_verdict(own)))
+    found = Choice(None, None, (*notes, stays)) if stays else _own(own, held, notes, again)
+    if _was_refused(held.verdict, promoted, asked(own.service)):
+        return replace(found, notes=(*found.notes, _refused(own, held.verdict, again)))
+    return replace(found, due=promoted)
 
 
-def _earlier(own: DesiredService, held: Held) -> str | None:
-    """Why what runs is left as it is: it was accepted as a candidate, and is neither the one of today nor the own."""
-    if not held.serving or held.serving == own.digest or not held.allows(held.serving):
-        return None
+def _own(own: DesiredService, held: Held, notes: tuple[str, ...], again: str) -> Choice:
+    """The service's own profile; what stands where that was refused in its place already."""
+    last = held.last
+    if (
+        held.stands in ("", own.digest)
+        or not held.can_stand
+        or not _was_refused(last, own, asked_of_own(own.service))
+    ):
+        return Choice(own, None, notes)
+    return Choice(None, None, (*notes, _changed_refused(own, last, again)))
+
+
+def _was_refused(
+    verdict: trials.Trial | None, profile: DesiredService, held_to: str
+) -> TypeGuard[trials.Trial]:
+    """Exactly this profile, and held to what it would be held to today."""
     return (
-        f"{own.name} runs a candidate that was accepted earlier and that the inventory no longer has; it stays while "
-        "there is another candidate. Without one, the service's own profile comes back"
+        verdict is not None
+        and not verdict.accepted
+        and (verdict.digest, verdict.asked) == (profile.digest, held_to)
     )
+
+
+def _is_candidate(own: DesiredService, held: Held, promoted: DesiredService) -> bool:
+    """Is what stands the candidate of the inventory, accepted, and only what the service says beside it another?"""
+    if held.stands in ("", own.digest, promoted.digest) or not held.can_stand:
+        return False
+    known = held.record(held.stands)
+    return known is not None and known.accepted and known.of == identity(own)
+
+
+def _earlier(own: DesiredService, promoted: DesiredService, held: Held) -> str | None:
+    """Why what stands is left as it is: it was accepted as a candidate, or may have been, and is neither the one of
+    today nor the own."""
+    if held.stands in ("", own.digest, promoted.digest) or not held.can_stand:
+        return None
+    if held.allows(held.stands):
+        return (
+            f"{own.name} runs a candidate that was accepted earlier and that the inventory no longer has; it stays "
+            "while there is another candidate. Without one, the service's own profile comes back"
+        )
+    if held.torn:
+        return (
+            f"{own.name} runs {held.stands[:12]}, which was seen well there and is not in the inventory; whether it "
+            "was a candidate that was accepted cannot be read, so it stays"
+        )
+    return None
 
 
 def asked(service: Service) -> str:
@@ -67,7 +118,27 @@ def asked(service: Service) -> str:
     if candidate is None:
         return ""
     limits = service.thresholds | candidate.thresholds
-    return " ".join([f"beats={beats(candidate):g}", *(f"{name}={n:g}" for name, n in sorted(limits.items()))])
+    return " ".join([f"beats={beats(candidate):g}", *_limits(limits)])
+
+
+def asked_of_own(service: Service) -> str:
+    """The same of the service's own profile."""
+    return " ".join(_limits(service.thresholds))
+
+
+def _limits(limits: dict[str, float]) -> list[str]:
+    return [f"{name}={n:g}" for name, n in sorted(limits.items())]
+
+
+def identity(own: DesiredService) -> str:
+    """Twelve hex digits of the candidate, and of nothing that the service says beside it: the candidate that serves
+    stays the same one when a key or an address changes. How it is tried is no part of it. Empty without one."""
+    spec, promoted = own.service.candidate, own.candidate
+    if spec is None or promoted is None:
+        return ""
+    drafters = [model.manifest or "" for model in promoted.models if model.role == "drafter"]
+    said = spec.model_dump_json(exclude={"mode", "beats"})
+    return sha256("\0".join([said, promoted.engine.digest, *drafters]))[:12]
 
 
 def beats(candidate: Candidate) -> float:
@@ -76,19 +147,31 @@ def beats(candidate: Candidate) -> float:
 
 
 def name_of(desired: DesiredService) -> str:
-    """A profile as an operator knows it: ``vllm 0.20.1 vllm-dflash``."""
+    """A profile as an operator knows it: ``vllm 0.20.1 vllm-dflash (3fa9c1)``. The digits are its digest's: two that
+    differ by flags alone have one name."""
+    if isinstance(desired, Standing):
+        return f"the last good profile ({desired.digest[:6]})"
     service = desired.service
-    return f"{service.engine.kind} {service.engine.version} {service.profile}"
+    return f"{service.engine.kind} {service.engine.version} {service.profile} ({desired.digest[:6]})"
 
 
 def _refused(own: DesiredService, verdict: trials.Trial, again: str) -> str:
     what = name_of(own.candidate) if own.candidate else "the candidate"
+    return _note(own, f"the candidate {what}", "without it", verdict, f"{again}rm {trials.path(own.name)}")
+
+
+def _changed_refused(own: DesiredService, verdict: trials.Trial, again: str) -> str:
+    path = trials.path(own.name) if verdict.of else trials.service_path(own.name)
+    return _note(own, "its changed profile", "as it was before", verdict, f"{again}rm {path}")
+
+
+def _note(own: DesiredService, what: str, goes_on: str, verdict: trials.Trial, again: str) -> str:
     cause = verdict.why.strip().splitlines()
     return (
-        f"{own.name}: the candidate {what} was refused on {verdict.when or 'an unknown day'}"
+        f"{own.name}: {what} was refused on {verdict.when or 'an unknown day'}"
         + (f" (run {verdict.run})" if verdict.run else "")
-        + f": {cause[0] if cause else 'the cause was not kept'}. {own.name} goes on without it. It is tried again "
-        f"when it changes in the inventory, or after: {again}rm {trials.path(own.name)}"
+        + f": {cause[0] if cause else 'the cause was not kept'}. {own.name} goes on {goes_on}. It is tried again "
+        f"when it changes in the inventory, or after: {again}"
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from provision.stack import trials
 from provision.stack.desired import DesiredService
 
 Mode = Literal["first", "again", "beside", "swap"]
@@ -23,6 +24,8 @@ class Cutover:
     requests in flight before what serves is stopped. ``forecast``: what is down, and for about how long.
     ``candidate``: it is one that the inventory tries, so its verdict is remembered, and a refusal is no failure of the
     service. ``asked``: what it is held to, in words that are kept with the verdict: other words, another trial.
+    ``of``: the profile is this candidate (``candidate.identity``), on trial or in service already; its verdict is then
+    kept as a candidate's.
     """
 
     desired: DesiredService
@@ -35,6 +38,13 @@ class Cutover:
     forecast: str = ""
     candidate: bool = False
     asked: str = ""
+    of: str = ""
+
+    @property
+    def record(self) -> str:
+        """Where its verdict is kept."""
+        name = self.desired.name
+        return trials.path(name) if self.of or self.candidate else trials.service_path(name)
 
     @property
     def digest(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -16,9 +17,11 @@ from provision.stack.trials import NoVerdict, Trial
 
 @dataclass(frozen=True)
 class Held:
-    """``good``: digest of the profile that was last seen well; ``running``: of the one whose process runs; both empty
-    where there is none. ``verdict``: of the last trial; ``accepted``: of the last one that was accepted.
-    ``unread``: what is there and cannot be read, in words."""
+    """``good``: digest of the profile that was last seen well; ``running``: of the one whose process runs; ``live``: of
+    the unit file in place; ``kept``: of the one that a cut-over keeps to go back to; empty where there is none.
+    ``open``: a cut-over was begun and did not end. ``verdict``: of the last trial; ``accepted``: of the last one that
+    was accepted. ``torn``: verdicts on candidates are there and cannot be read. ``unread``: what is there and cannot be
+    read, in words."""
 
     good: str = ""
     running: str = ""
@@ -28,6 +31,27 @@ class Held:
     last: Trial | None = None
     readings: Mapping[str, Reading] = field(default_factory=dict)
     unread: tuple[str, ...] = ()
+    live: str = ""
+    kept: str = ""
+    open: bool = False
+    torn: bool = False
+
+    @property
+    def stands(self) -> str:
+        """The digest of what stays in service, or is started again, until something else has been proven against it:
+        what was last seen well, or runs and was accepted; empty where there is none."""
+        return self.running if self.up and self.allows(self.running) else self.good
+
+    @property
+    def stands_up(self) -> bool:
+        """Does it run?"""
+        return bool(self.stands) and self.up and self.running == self.stands
+
+    @property
+    def can_stand(self) -> bool:
+        """It runs, or its files are in place, or the next cut-over begins by putting them there."""
+        files = (self.live, self.kept if self.open else "")
+        return self.stands_up or (bool(self.stands) and self.stands in files)
 
     @property
     def serving(self) -> str:
@@ -36,9 +60,14 @@ class Held:
 
     def allows(self, digest: str) -> bool:
         """Was exactly this profile tried and accepted?"""
+        known = self.record(digest)
+        return known is not None and known.accepted
+
+    def record(self, digest: str) -> Trial | None:
+        """The last verdict on this profile as a candidate: what was accepted once may have been refused, or taken back,
+        since."""
         known = [one for one in (self.verdict, self.accepted) if one is not None and one.digest == digest]
-        # The last one counts: what was accepted once may have been refused, or taken back, since.
-        return bool(known) and known[0].accepted
+        return known[0] if known else None
 
 
 def requests(desired: DesiredService) -> list[str]:
@@ -47,6 +76,9 @@ def requests(desired: DesiredService) -> list[str]:
     folder = f"{baselines.FOLDER}/{name}"
     return [
         *(f"file:{path}" for path in _records(name)),
+        f"cmd:in-place-{name}:for f in {desired.unit_path} /var/lib/kpro/last-good/{name}/unit; do "
+        'd=$(sed -n "s/^Environment=KPRO_DIGEST=//p;T;q" "$f" 2>/dev/null); printf "%s\n" "${d:--}"; done; '
+        f"[ ! -e /var/lib/kpro/cutover/{name}/phase ] || echo open",
         f"sha:{baselines.path(name, baselines.STATED)}",
         f"cmd:baselines-{name}:cd {folder} 2>/dev/null || {{ [ ! -e {folder} ] && exit 0; exit 1; }}; "
         'for f in *.json; do [ -e "$f" ] || continue; printf "%s " "${f%.json}"; '
@@ -75,12 +107,24 @@ def held(desired: DesiredService, inside: Snapshot) -> Held:
     """Reads it. Raises CouldNotLook for what could not be looked at; what is there and makes no sense is ``unread``."""
     _, state = inside.command(f"unit-{desired.name}")
     _, running = inside.command(f"running-{desired.name}")
+    _, files = inside.command(f"in-place-{desired.name}")
+    live, kept = [word if _DIGEST.fullmatch(word) else "" for word in [*files.split(), "", ""]][:2]
+    is_open = files.split()[2:] == ["open"]
     unread: list[str] = []
-    found = [_trial(path, inside, unread) for path in _records(desired.name)]
+    found = [_trial(path, inside, unread) for path in _records(desired.name)[:2]]
+    torn = bool(unread)
+    found.append(_trial(trials.service_path(desired.name), inside, unread))
+    up = "ActiveState=active" in state.split()
+    # Something was seen well here, and what it was cannot be read: nothing that is in place is replaced for that.
+    now = (kept if is_open else "") or (running.strip() if up else "") or live
     return Held(
-        good=(inside.text(desired.good_path) or "").strip(),
+        good=_good(desired, inside, now, unread),
         running=running.strip(),
-        up="ActiveState=active" in state.split(),
+        up=up,
+        live=live,
+        kept=kept,
+        open=is_open,
+        torn=torn,
         verdict=found[0],
         accepted=found[1] if found[1] and found[1].accepted else None,
         last=found[2],
@@ -89,11 +133,29 @@ def held(desired: DesiredService, inside: Snapshot) -> Held:
     )
 
 
+_DIGEST = re.compile("[0-9a-f]{64}")
+
+
+def _good(desired: DesiredService, inside: Snapshot, now: str, unread: list[str]) -> str:
+    """``now``: what is taken for the last good profile where the file cannot be read."""
+    text = inside.text(desired.good_path)
+    if text is None or _DIGEST.fullmatch(text.strip()):
+        return (text or "").strip()
+    mend = f"echo {now} >{desired.good_path}" if now else f"rm {desired.good_path}"
+    unread.append(
+        f"{desired.good_path} names no profile; what is in place ({now[:12] or 'nothing'}) is taken for the one that "
+        f"was last seen well, and stays. Next: look that {desired.name} generates, then in the guest: {mend}"
+    )
+    return now
+
+
 def _trial(path: str, inside: Snapshot, unread: list[str]) -> Trial | None:
     try:
         return trials.read(inside.text(path))
     except NoVerdict as error:
-        unread.append(f"{path} holds no verdict ({error})")
+        unread.append(
+            f"{path} holds no verdict ({error}); what serves stays. Next: rm it in the guest, or put a copy back"
+        )
         return None
 
 
@@ -110,7 +172,9 @@ def readings(name: str, inside: Snapshot, unread: list[str]) -> dict[str, Readin
         try:
             reading = baselines.read(key, base64.b64decode(text, validate=True).decode(errors="replace"))
         except (NoReading, binascii.Error) as error:
-            unread.append(f"{baselines.path(name, key)} holds no reading ({error})")
+            unread.append(
+                f"{baselines.path(name, key)} holds no reading ({error}). Next: rm it in the guest; it is measured anew"
+            )
             continue
         if reading is not None:
             found[key] = reading

@@ -16,11 +16,11 @@ def against(at: Scene, choice: Choice) -> tuple[str, Reading | None]:
     """The file that a candidate is held against, and what is in it: the reading of what serves. None: it is still to be
     measured."""
     seen = at.held or Held()
-    if (own := _of(seen, seen.serving)) is not None and not (
-        choice.serve and choice.serve.digest != seen.serving
+    if (own := _of(seen, seen.stands)) is not None and not (
+        choice.serve and choice.serve.digest != seen.stands
     ):
         return baselines.path(at.own.name, own.key), own
-    key = baselines.own_key(at.key(choice.serve), choice.serve.digest) if choice.serve else seen.serving[:12]
+    key = baselines.own_key(at.key(choice.serve), choice.serve.digest) if choice.serve else seen.stands[:12]
     return baselines.path(at.own.name, key), seen.readings.get(key)
 
 
@@ -32,10 +32,12 @@ def _of(seen: Held, digest: str) -> Reading | None:
 
 def held_to(at: Scene, desired: DesiredService) -> tuple[str | None, float | None]:
     """(file of the baseline, least ratio to its tokens/s) of a profile that is no candidate: its own earlier reading,
-    else the best of its kind. What the inventory states is a limit too: of the two, the one that asks for more."""
+    else what it takes the place of, and the best of its kind. What the inventory states is a limit too: of them, the
+    one that asks for more."""
     fail, stated = _fail(desired), _stated_rate(at)
-    seen = at.held or Held()
-    kept = _of(seen, desired.digest) or seen.readings.get(at.key(desired))
+    if (path := unmeasured(at, desired)) is not None:
+        return path, fail
+    kept = _kept(at, desired)
     if kept is not None:
         return baselines.path(at.own.name, kept.key), max(
             fail, fail * stated / kept.tok_s
@@ -43,6 +45,25 @@ def held_to(at: Scene, desired: DesiredService) -> tuple[str | None, float | Non
     if at.own.service.baseline is not None:
         return baselines.path(at.own.name, baselines.STATED), fail if stated else None
     return None, None
+
+
+def unmeasured(at: Scene, desired: DesiredService) -> str | None:
+    """Where the reading goes of what serves, is to give way to ``desired``, and has none: it is measured first."""
+    seen = at.held or Held()
+    if not seen.stands_up or seen.stands == desired.digest or _of(seen, seen.stands) is not None:
+        return None
+    goes_back = at.own.candidate is None and _of(seen, desired.digest) is not None
+    return None if goes_back else baselines.path(at.own.name, seen.stands[:12])
+
+
+def _kept(at: Scene, desired: DesiredService) -> Reading | None:
+    seen = at.held or Held()
+    itself = _of(seen, desired.digest)
+    # Without a candidate the inventory asks for this very profile, and that was measured before.
+    if itself is not None and (at.own.candidate is None or seen.stands in ("", desired.digest)):
+        return itself
+    found = (itself, _of(seen, seen.stands), seen.readings.get(at.key(desired)))
+    return max((one for one in found if one is not None), key=lambda one: one.tok_s, default=None)
 
 
 def to_beat(at: Scene, desired: DesiredService, running: Reading | None) -> float:

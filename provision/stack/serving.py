@@ -19,6 +19,7 @@ from provision.stack.forecast import figures, forecast
 from provision.stack.held import Held
 from provision.stack.room import Room
 from provision.stack.scene import Scene
+from provision.stack.standing import Standing, standing
 
 
 def requests(guest: Guest, desired: DesiredService) -> list[str]:
@@ -57,6 +58,8 @@ def decide(at: Scene, chosen: Choice, changed: Collection[str], refusals: list[R
     items: list[Item] = []
     if chosen.serve is not None:
         items += _serve(at, chosen.serve, chosen.serve.digest in changed, refusals)
+    elif at.held is not None and not at.held.stands_up:
+        items.append(_cutover(at, standing(at.own, at.held.stands), "again", None))
     if chosen.due is not None:
         items += _due(at, chosen, chosen.due, refusals)
     drop_ins(at.own, at.inside, refusals, at.where)
@@ -66,6 +69,8 @@ def decide(at: Scene, chosen: Choice, changed: Collection[str], refusals: list[R
 def again(at: Scene) -> list[Item]:
     """The cut-over of a service whose container was stopped: whoever is to serve is seen generating again."""
     serve = choice(at).serve
+    if serve is None and at.held is not None:
+        serve = standing(at.own, at.held.stands)
     return [] if serve is None else [_cutover(at, serve, "again", None)]
 
 
@@ -76,11 +81,13 @@ def _serve(at: Scene, desired: DesiredService, changed: bool, refusals: list[Ref
     items = [] if _staged(desired, at.inside) else [_stage(at, desired)]
     if not changed and held.in_service(desired, at.inside, at.held):
         return items
-    if not at.held.good:
+    if not at.held.stands:
         return [*items, _cutover(at, desired, "first", None)]
-    if at.held.good == desired.digest:
+    if at.held.stands == desired.digest:
         return [*items, _cutover(at, desired, "again", None)]
-    if not at.held.serving or desired.trial is None:
+    if (path := measures.unmeasured(at, desired)) is not None:
+        items.append(_measure(at, path, "service.cutover"))
+    if not at.held.stands_up or desired.trial is None:
         return [*items, _cutover(at, desired, "swap", None)]
     room = beside.room_for(at.guest, desired, at.inside)
     _trial(at, desired.trial, refusals, at.where)
@@ -118,13 +125,15 @@ def _due(at: Scene, chosen: Choice, due: DesiredService, refusals: list[Refusal]
     _trial(at, due.trial, refusals, where)
     path, running = measures.against(at, chosen)
     if running is None and at.held is not None and _serves(at.held, chosen):
-        items.append(_measure(at, at.path(chosen.serve) if chosen.serve else path))
+        items.append(_measure(at, at.path(chosen.serve) if chosen.serve else path, "service.candidate"))
     return [*items, _cutover(at, due, mode, due.trial, room, (path, running))]
 
 
 def _serves(seen: Held, chosen: Choice) -> bool:
     """Does what the candidate is held against serve already, so that no cut-over of this run measures it?"""
-    return bool(seen.serving) and (chosen.serve is None or seen.serving == chosen.serve.digest)
+    if chosen.serve is None:
+        return True
+    return seen.stands_up and seen.stands == chosen.serve.digest
 
 
 def _trial(at: Scene, trial: DesiredService, refusals: list[Refusal], where: str) -> None:
@@ -158,7 +167,8 @@ def _stated(at: Scene) -> list[Item]:
     return [Item(Step.STACK, "stack.stated", at.guest_host, at.own.name, text, (path, data))]
 
 
-def _measure(at: Scene, path: str) -> Item:
+def _measure(at: Scene, path: str, before: str) -> Item:
+    """``before``: the kind of the cut-over that needs it; whether it does is seen only once the guest runs."""
     text = f"measure {at.own.name} as it runs and keep that as its baseline (test requests for at most 120 s)"
     words = measures.gate_words(at.own.service.thresholds, None, measures.level(at))
     return Item(
@@ -167,7 +177,8 @@ def _measure(at: Scene, path: str) -> Item:
         at.guest_host,
         at.own.name,
         text,
-        Measure(at.own, words, path, at.held.serving if at.held else ""),
+        Measure(at.own, words, path, at.held.stands if at.held else ""),
+        part_of=f"{before} {at.own.name} on {at.guest_host}",
     )
 
 
@@ -186,17 +197,19 @@ def _cutover(
         if against is None
         else (against[0], measures.to_beat(at, desired, against[1]))
     )
+    of = candidate.identity(at.own) if desired is at.own.candidate else ""
     cutover = Cutover(
         desired,
         trial,
         mode,
         measures.gate_words(desired.service.thresholds, path, measures.level(at)),
         least,
-        baselines.fresh(at.path(desired)),
+        None if isinstance(desired, Standing) else baselines.fresh(at.path(desired)),
         at.own.service.drain_seconds,
         told.text,
         against is not None,
-        candidate.asked(at.own.service) if against is not None else "",
+        candidate.asked(at.own.service) if of else candidate.asked_of_own(at.own.service),
+        of,
     )
     kind = "service.cutover" if against is None else "service.candidate"
     item = Item(Step.SERVICE, kind, at.guest_host, at.own.name, _text(at, cutover), cutover)

@@ -1,8 +1,9 @@
 """What a guest remembers of a trial: the verdict on a profile, and the figures of it. Pure.
 
-``/var/lib/kpro/trials/<service>.json`` holds the last one of a candidate; an accepted one that a later trial replaced
-stays beside it as ``<service>.accepted.json``. ``<service>.service.json`` is the last cut-over of the service's own
-profile. What cannot be read as a verdict is none: nothing is put into service on its word.
+``/var/lib/kpro/trials/<service>.json`` holds the last one of a candidate, also of one that is the service and was made
+anew because something beside it changed; an accepted one that a later trial replaced stays beside it as
+``<service>.accepted.json``. ``<service>.service.json`` is the last cut-over of the service's own profile. What cannot
+be read as a verdict is none: nothing is put into service on its word, and nothing is taken out of it.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ class NoVerdict(ValueError):
 
 @dataclass(frozen=True)
 class Trial:
-    """``digest``: of the profile at the service's address. ``asked``: what it was held to (``Cutover.asked``). Times in
-    seconds, ``tok_s`` decode tokens/s of one request, ``acceptance`` the mean acceptance length; None: not measured."""
+    """``digest``: of the profile at the service's address. ``asked``: what it was held to (``Cutover.asked``). ``of``:
+    of which candidate (``Cutover.of``); empty where it was none. Times in seconds, ``tok_s`` decode tokens/s of one
+    request, ``acceptance`` the mean acceptance length; None: not measured."""
 
     digest: str
     verdict: Verdict
@@ -39,6 +41,7 @@ class Trial:
     acceptance: float | None = None
     when: str = ""
     run: str = ""
+    of: str = ""
 
     @property
     def accepted(self) -> bool:
@@ -82,7 +85,7 @@ def read(text: str | None) -> Trial | None:
     if verdict not in ("accepted", "refused"):
         raise NoVerdict(f"its verdict is {str(verdict)[:40]!r}")
     words: dict[str, Any] = {
-        name: _text(data.get(name)) for name in ("asked", "why", "mode", "forecast", "when", "run")
+        name: _text(data.get(name)) for name in ("asked", "why", "mode", "forecast", "when", "run", "of")
     }
     figures: dict[str, Any] = {
         name: number(data.get(name))

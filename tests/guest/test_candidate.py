@@ -22,8 +22,10 @@ OWN = ("--tok-s", "150")
 class Tried(Place):
     """A place whose service has a candidate: the same engine at another pace."""
 
-    def put(self, *flags: str, own: tuple[str, ...] = OWN, **more: Any) -> None:
-        self.write(flags=own)
+    def put(
+        self, *flags: str, own: tuple[str, ...] = OWN, service: dict[str, Any] | None = None, **more: Any
+    ) -> None:
+        self.write(flags=own, **(service or {}))
         if not flags:
             return
         text = self.inventory.read_text()
@@ -123,6 +125,30 @@ def test_a_candidate_that_changed_is_tried_again(place: Tried) -> None:
     assert done.returncode == 0, done.stderr[-5000:]
     assert place.trials()[-1]["verdict"] == "accepted"
     assert place.status()["runs"] == "candidate"
+
+
+def test_an_accepted_candidate_that_was_stopped_is_started_again_and_the_next_held_against_it(
+    place: Tried,
+) -> None:
+    """Also when nobody can read any more what was seen well last."""
+    place.container.attach("sh", "-c", "systemctl stop kpro-tiny && echo cut >/var/lib/kpro/good/tiny")
+    place.put("--tok-s", "300")
+    done = place.apply()
+    assert done.returncode == 1, done.stderr[-5000:]
+    assert "was refused, and tiny goes on without it" in done.stderr
+    assert place.answer().strip()
+    status = place.status()
+    assert (status["runs"], status["seen_well"]) == ("earlier candidate", True)
+
+
+def test_a_change_of_the_service_reaches_its_accepted_candidate(place: Tried) -> None:
+    place.put("--tok-s", "900", service={"environment": {"KPRO_TEST": "new"}})
+    done = place.apply()
+    assert done.returncode == 0, done.stderr[-5000:]
+    assert not place.trials()[-1]["candidate"]
+    assert "KPRO_TEST" in place.container.attach("cat", "/etc/kpro/tiny.env")
+    assert place.status()["runs"] == "candidate"
+    assert place.plan()["exit"] == 0
 
 
 def test_without_a_candidate_the_own_profile_is_back_held_against_itself(place: Tried) -> None:

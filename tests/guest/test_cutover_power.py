@@ -10,7 +10,7 @@ import gevent
 import pytest
 
 from provision.host.observe import observe
-from provision.stack import under_way
+from provision.stack.under_way import read, request
 from tests.guest.cutover_rig import FAST, Cut, Ended
 from tests.guest.rig import eventually
 
@@ -65,7 +65,7 @@ def test_one_that_is_ended_from_outside_ends_with_what_served_before_generating(
         under_way(cut, mode, *flags, drain_seconds=0) as ended,
     ):
         reached(cut, where)
-        seen = under_way.read("tiny", observe(cut.host, [under_way.request("tiny")]))
+        seen = read("tiny", observe(cut.host, [request("tiny")]))
         cut.inside("systemctl", *end, "kpro-cutover-tiny.service")
         said = ended()
     assert seen is not None

@@ -85,6 +85,8 @@ class Seen:
         self.put("file", trials.accepted_path(name), other.get("accepted"))
         self.put("file", trials.service_path(name), other.get("service"))
         self.put("sha", baselines.path(name, baselines.STATED), None)
+        if ("cmd", f"in-place-{name}") not in self.sections:
+            self.cmd(f"in-place-{name}", f"{desired.digest}\n-\n")
         lines = [f"{key} {base64.b64encode(data).decode()}\n" for key, data in (readings or {}).items()]
         self.cmd(f"baselines-{name}", "".join(lines))
         self.put("file", "/proc/meminfo", "MemTotal: 67108864 kB\nMemAvailable: 33554432 kB\n")

@@ -94,7 +94,6 @@ def test_what_runs_without_having_been_seen_well_is_no_candidate(own: DesiredSer
     digest = promoted(own).digest
     for held in (
         Held(good=own.digest, running=digest, up=True),
-        Held(good=digest, running=digest, up=False),
         Held(good="", running=digest, up=True),
     ):
         assert choose(own, held).serve == own

@@ -94,7 +94,7 @@ def test_a_candidate_must_beat_what_runs_by_more_than_readings_differ(
     assert asked(decide(with_candidate(machine, beats=1.5), room=ROOMY)).beats == 1.5
 
 
-def test_a_profile_that_was_never_measured_is_held_against_the_best_of_its_kind(
+def test_a_profile_that_was_never_measured_is_held_against_what_it_takes_the_place_of_and_the_best_of_its_kind(
     decide: Decide, machine: Machine
 ) -> None:
     its = with_candidate(machine, flags=("--tok-s", "7"))
@@ -103,9 +103,17 @@ def test_a_profile_that_was_never_measured_is_held_against_the_best_of_its_kind(
         update={"guests": (machine.guests[0].model_copy(update={"services": (own,)}),)}
     )
     key = own_key(changed, wanted(changed))
-    cut = asked(
-        decide(changed, room=ROOMY, readings={key: reading(100.0, digest="e" * 64)}), "service.cutover"
-    )
+    best = {key: reading(100.0, digest="e" * 64)}
+    first = decide(changed, room=ROOMY, readings=best)
+    stands = wanted(machine).digest
+    assert kinds(first)[-2:] == ["service.measure", "service.cutover"]
+    assert only(first, "service.measure").payload.path == baselines.path("tiny", stands[:12])
+    assert asked(first, "service.cutover").gate[-1] == baselines.path("tiny", stands[:12])
+    faster = best | {stands[:12]: reading(120.0, digest=stands)}
+    cut = asked(decide(changed, room=ROOMY, readings=faster), "service.cutover")
+    assert cut.gate[-1] == baselines.path("tiny", stands[:12])
+    slower = best | {stands[:12]: reading(90.0, digest=stands)}
+    cut = asked(decide(changed, room=ROOMY, readings=slower), "service.cutover")
     assert cut.gate[cut.gate.index("--baseline") + 1] == baselines.path("tiny", key)
     assert cut.beats == 0.8
     assert not cut.candidate

@@ -67,4 +67,4 @@ def runs(seen: Seen, desired: DesiredService) -> Seen:
     seen.put("file", desired.good_path, f"{desired.digest}\n").cmd(
         f"running-{desired.name}", f"{desired.digest}\n"
     )
-    return seen
+    return seen.cmd(f"in-place-{desired.name}", f"{desired.digest}\n-\n")

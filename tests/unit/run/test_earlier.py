@@ -73,7 +73,7 @@ def test_nothing_is_said_where_none_was_at_work_or_it_still_is(monkeypatch: pyte
 def test_an_interrupted_run_says_of_its_cut_over_that_it_goes_on_and_what_serves(
     monkeypatch: pytest.MonkeyPatch, mode: Mode, said: str
 ) -> None:
-    session: Any = SimpleNamespace(tried=Tried())
+    session: Any = SimpleNamespace(id="r8", tried=Tried())
     item = Item(Step.SERVICE, "service.cutover", "c", "tiny", "swap it", Cutover(OWN, None, mode))
 
     def interrupted(state: Any, host: Any) -> bool:
@@ -89,7 +89,7 @@ def test_an_interrupted_run_says_of_its_cut_over_that_it_goes_on_and_what_serves
 
 
 def test_one_that_came_to_its_end_is_not_called_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    session: Any = SimpleNamespace(tried=Tried())
+    session: Any = SimpleNamespace(id="r8", tried=Tried())
     monkeypatch.setattr(trying, "carried", lambda *_: lambda state, host: False)
     monkeypatch.setattr(trying, "outcome", lambda *_: None)
     monkeypatch.setattr(trying, "_tell", lambda *_: None)
