@@ -15,6 +15,10 @@ what is there is never changed or removed by kpro, so the way back needs no inde
 built, from where, with which lock and patches, and how many earlier environments are kept. The tables are
 rows of `provision/data/`, made by `scripts/make-docs`.
 
+An earlier environment (`NAME` in `/opt/kpro/envs`) that no service was good with, and that no process runs from, can
+go. In the guest: `grep -l /opt/kpro/envs/NAME/ /etc/systemd/system/kpro-*.service /var/lib/kpro/last-good/*/unit
+/proc/[0-9]*/cmdline`; where that finds nothing, `rm -r /opt/kpro/envs/NAME`.
+
 ## Sources
 
 @sources@
