@@ -134,7 +134,7 @@ def service() -> None:
     if _wanted(Step.SERVICE):
         operations.prove(name="10 service: generates")
         operations.exchange_over(name="10 service: what was stopped for another driver is back")
-        operations_trial.verdicts(name="10 service: no candidate was refused")
+        operations_trial.verdicts(name="10 service: what came of candidates")
 
 
 __all__ = [

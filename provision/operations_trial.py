@@ -52,7 +52,7 @@ def verdicts() -> Commands:
             return
         for refused in session.tried.refused_on(host.name):
             raise refused
-        host.noop("no candidate was refused")
+        host.noop("every candidate that was tried is in service")
         yield from ()
 
     yield from guarded(body)

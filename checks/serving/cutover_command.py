@@ -1,4 +1,4 @@
-"""``provcheck _drain``, ``_room``, ``_verdict``, ``_outcome``: what a cut-over in a guest asks and writes."""
+"""``_drain``, ``_room``, ``_verdict``, ``_lasterror``, ``_outcome`` of provcheck: what a cut-over asks and writes."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from checks.files import write_whole
 from checks.paths import READ, WRITTEN
 from checks.ranges import FiniteRange
 from checks.serving import drain as draining
+from checks.serving import lasterror, trial
 from checks.serving import room as rooms
-from checks.serving import trial
 from checks.serving.address import server
 from checks.serving.client import Client
 
@@ -62,15 +62,26 @@ def _text(path: str) -> str | None:
 @click.option("--code", type=int, default=0, help="The exit code of the measurement.")
 @click.option("--beats", type=FiniteRange(0, 1000), help="The least ratio to the baseline's tokens/s.")
 @click.option("--baseline", type=READ, help="The baseline that the ratio goes by.")
-def verdict(report: Path, code: int, beats: float | None, baseline: Path | None) -> int:
-    """Says what a report of ``provcheck serve --json`` means for a profile, the headline first.
+@click.option("--profile", help="Digest of the profile that was measured.")
+def verdict(report: Path, code: int, beats: float | None, baseline: Path | None, profile: str | None) -> int:
+    """Says what a report of ``provcheck serve --json`` means for a profile, what was measured first.
 
     \b
     Exit codes: 0 accepted, 1 refused.
     """
-    found = trial.judge(_json(report), code, beats, _json(baseline) if baseline else None)
+    found = trial.judge(_json(report), code, beats, _json(baseline) if baseline else None, profile)
     sys.stdout.write("".join(f"{line}\n" for line in found.why))
     return 0 if found.accepted else 1
+
+
+@click.command(name="_lasterror")
+@click.argument("log", type=READ)
+def last_error(log: Path) -> int:
+    """Prints the line of an engine's log that says best why it ended; nothing when none does."""
+    found = lasterror.last_error(_text(str(log)) or "")
+    if found:
+        sys.stdout.write(f"{found}\n")
+    return 0
 
 
 @click.command(name="_outcome")

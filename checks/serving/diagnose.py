@@ -19,6 +19,9 @@ from checks.serving.since import context_of, suspect_words
 DETERMINED = 0.5
 """Weight from which a cause is named; below it the outcome is "undetermined" with candidates."""
 
+NOTHING = "nothing to explain"
+"""The headline where no symptom of drafts or speed was seen and no cause found; it is no cause of a failure."""
+
 _HEADLINES = {
     "configuration": "drafter configuration",
     "weights": "drafter weights",
@@ -141,7 +144,7 @@ def _headline(
     determined: bool,
 ) -> str:
     if not signs.any and not causes:
-        return "nothing to explain"
+        return NOTHING
     if not signs.enough and not determined:
         return "too few drafts to conclude anything"
     if not determined:

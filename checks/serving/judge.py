@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from checks.model import Finding, Status
 from checks.serving import judge_config, judge_drafter, judge_speed
-from checks.serving.diagnose import Diagnosis, leaders
+from checks.serving.diagnose import NOTHING, Diagnosis, leaders
 from checks.serving.evidence import Evidence, prompts_of
 from checks.serving.limits import MIN_PASSIVE_DRAFTS
 from checks.serving.opinion import ASK_BASELINE, ASK_LOG
@@ -272,9 +272,11 @@ def diagnosis_finding(found: Diagnosis, findings: tuple[Finding, ...]) -> Findin
     asks = f". To settle it: {'; '.join(found.asks[:3])}" if found.asks and worst is not Status.PASS else ""
     beside = f". {'; '.join(found.context)}" if found.context and worst is not Status.PASS else ""
     cause = ", ".join(ranked.row.id for ranked in found.causes) or None
-    return _finding(
-        "serve.diagnosis", worst, found.headline + beside + asks, cause=cause, fix=fix, owner="user"
-    )
+    headline = found.headline
+    if headline == NOTHING and worst in (Status.FAIL, Status.UNKNOWN):
+        first = next(f for f in findings if f.status is worst)
+        headline = f"no cause among those of drafts and speed: {first.id} says it: {first.message}"
+    return _finding("serve.diagnosis", worst, headline + beside + asks, cause=cause, fix=fix, owner="user")
 
 
 def _finding(ident: str, status: Status, message: str, subject: str = "engine", **rest: object) -> Finding:

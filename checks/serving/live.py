@@ -21,9 +21,11 @@ from checks.serving.client import Client, NoAnswer
 from checks.serving.enginelog import parse as parse_log
 from checks.serving.limits import Limits
 from checks.serving.observation import Observation
+from checks.serving.redact import redacted as redacted
 from checks.serving.settings import settings_of
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_KEY = "give the key that the server was started with: --api-key-file FILE"
 _SECRET = re.compile(r"(api_?key|admin_?key|token|secret|password)s?$", re.I)
 
 
@@ -118,12 +120,15 @@ def _active(client: Client, seen: Observation, plan: Plan) -> Observation:
     if code == 3:
         return replace(seen, findings=(_unreachable(result.why),))
     if code != 0:
+        refused = result.why.startswith(("401:", "403:"))
         finding = Finding(
             "serve.ready",
             Status.FAIL,
             "engine",
             f"the server is there and generates nothing: {result.why}",
-            fix="read its log; `provcheck serve --log FILE --diagnose` names what it says",
+            fix=_KEY
+            if refused
+            else "read its log; `provcheck serve --log FILE --diagnose` names what it says",
             owner="user",
         )
         return replace(seen, findings=(finding,))
@@ -189,16 +194,6 @@ def _log(plan: Plan) -> str | None:
     except OSError:
         raise BadInput("--unit needs journalctl, which is not on this machine; give --log FILE") from None
     return redacted(ended.stdout[: record.LOG_HEAD + record.LOG_TAIL].decode("utf-8", "replace"))
-
-
-def redacted(text: str) -> str:
-    """A text without the keys that engines print among their arguments or in their command line."""
-    text = re.sub(r"(--[a-z-]*(?:api-?key|token|secret|password)[ =]+)[^\s'\"]+", r"\1***", text, flags=re.I)
-    return re.sub(
-        r"(['\"]?(?:api_key|admin_api_key|hf_token)['\"]?\s*[=:]\s*)(\[[^\]]*\]|'[^']*'|\"[^\"]*\"|[^\s,)}]+)",
-        r"\1'***'",
-        text,
-    )
 
 
 def _self_description(client: Client, log: str | None) -> dict[str, Any]:

@@ -5,25 +5,30 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from checks.serving.diagnose import NOTHING
+
 _GREEN = ("pass", "warn")
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """``why``: lines, the headline first; empty when there is nothing to say."""
+    """``why``: lines, what was measured first; empty when there is nothing to say."""
 
     accepted: bool
     why: tuple[str, ...]
 
 
-def judge(report: Any, code: int, beats: float | None = None, baseline: Any = None) -> Verdict:
+def judge(
+    report: Any, code: int, beats: float | None = None, baseline: Any = None, profile: str | None = None
+) -> Verdict:
     """``report``: of ``provcheck serve --json``, None when there is none; ``code``: its exit code; ``beats``: the least
-    ratio to the tokens/s of ``baseline`` that counts. What could not be looked at is refused."""
+    ratio to the tokens/s of ``baseline`` that counts; ``profile``: digest of what was measured. What could not be
+    looked at is refused."""
     if not isinstance(report, dict) or report.get("schema") != "provcheck/1":
         return Verdict(False, (f"the measurement gave no report (exit {code})",))
     findings = [item for item in report.get("findings") or () if isinstance(item, dict)]
     if report.get("verdict") not in _GREEN or code != 0:
-        return Verdict(False, _red(report, findings))
+        return Verdict(False, _red(report, findings, foreign=_foreign(baseline, profile)))
     odd = tuple(_line(item) for item in findings if item.get("status") == "warn")
     if beats is None:
         return Verdict(True, odd)
@@ -43,18 +48,36 @@ def stays(before: Any, digest: Any) -> bool:
     return isinstance(before, dict) and before.get("verdict") == "accepted" and before.get("digest") != digest
 
 
-def _red(report: dict[str, Any], findings: list[dict[str, Any]]) -> tuple[str, ...]:
-    diagnosis = (report.get("facts") or {}).get("diagnosis")
-    headline = diagnosis.get("headline") if isinstance(diagnosis, dict) else None
+def _foreign(baseline: Any, profile: str | None) -> bool:
+    """Is the baseline one of another profile? Then a loss against it says nothing about the machine."""
+    by = baseline.get("kpro") if isinstance(baseline, dict) else None
+    return profile is not None and isinstance(by, dict) and by.get("digest") != profile
+
+
+def _red(report: dict[str, Any], findings: list[dict[str, Any]], *, foreign: bool) -> tuple[str, ...]:
+    """What was measured comes before what it is taken for: where one line is shown, it is the one with the figures."""
     bad = [
         item
         for item in findings
         if item.get("status") in ("fail", "unknown") and item.get("id") != "serve.diagnosis"
     ]
-    lines = [_line(item) for item in bad]
-    if headline and headline != "nothing to explain":
-        lines.insert(0, f"diagnosis: {headline}")
-    return tuple(lines or [f"the measurement is {report.get('verdict')}"])
+    bad.sort(key=lambda item: (item.get("status") != "fail", item.get("id") != "serve.speed"))
+    lines = [_line(item) for item in bad] or [f"the measurement is {report.get('verdict')}"]
+    headline = _diagnosis(report, foreign)
+    if headline:
+        lines.insert(1, f"diagnosis: {headline}")
+    return tuple(lines)
+
+
+def _diagnosis(report: dict[str, Any], foreign: bool) -> str | None:
+    diagnosis = (report.get("facts") or {}).get("diagnosis")
+    if not isinstance(diagnosis, dict) or diagnosis.get("headline") in (None, "", NOTHING):
+        return None
+    causes = diagnosis.get("causes")
+    first = causes[0] if isinstance(causes, list) and causes else None
+    if foreign and isinstance(first, dict) and first.get("family") == "infrastructure":
+        return None
+    return str(diagnosis["headline"])
 
 
 def _line(item: dict[str, Any]) -> str:

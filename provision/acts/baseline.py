@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import shlex
+from typing import Any
 
 from pyinfra.api.host import Host
 
-from provision.acts import shell
+from provision.acts import running, shell
 from provision.acts.voice import Voice
 from provision.host import transport
 from provision.run.errors import ActFailed
 from provision.stack import baselines
 from provision.stack.baselines import Belongs, NoReading
 from provision.stack.cutover import Measure
-from provision.stack.desired import PYTHON, PYZ
 
 SECONDS = 420
 """The longest that a measurement may take: twice its window of 120 s, and what comes before and after."""
@@ -31,29 +31,37 @@ def measure(host: Host, asked: Measure, say: Voice) -> None:
     """Measures a service as it runs; the reading lies where ``keep`` finds it. Raises ActFailed when it is not well."""
     desired, fresh = asked.desired, baselines.fresh(asked.path)
     _folder(host, fresh)
-    key = ["--api-key-file", desired.key_path] if desired.key is not None else []
-    words = [PYTHON, PYZ, "serve", desired.url, "--model", desired.name, *key, "--unit", desired.service.unit]
+    words = ["--model", desired.name, "--unit", desired.service.unit]
     words += [*asked.words, "--diagnose", "--save-baseline", fresh, "--json"]
     say(f"{desired.name}: it is measured as it runs")
     try:
-        done = transport.run(host, shlex.join(words), timeout=SECONDS)
+        done = transport.run(host, running.asked(desired, "serve", words), timeout=SECONDS)
+        look = "" if done.ok else running.by_hand(host, desired)
     except OSError as error:
         raise ActFailed(f"measuring {desired.name}: {error}") from error
     if not done.ok:
         raise ActFailed(
             f"{desired.name} is not well as it runs ({_headline(done)}), so nothing is tried against it; it was not "
-            f"touched. Look at it with: provcheck serve {desired.url} --diagnose"
+            f"touched. Look at it in the guest with: {look}"
         )
 
 
 def _headline(done: transport.Completed) -> str:
+    """The cause where the diagnosis knows one, else what was found."""
     try:
         report = json.loads(done.stdout)
         bad = [f for f in report["findings"] if f["status"] in ("fail", "unknown")]
-        bad.sort(key=lambda finding: finding["id"] != "serve.diagnosis")
+        bad.sort(key=lambda finding: (finding["id"] != "serve.diagnosis", finding["status"] != "fail"))
+        if len(bad) > 1 and not _explains(report):
+            bad = [finding for finding in bad if finding["id"] != "serve.diagnosis"]
         return f"{bad[0]['id']} {bad[0]['status']}: {bad[0]['message']}"
     except (ValueError, KeyError, IndexError, TypeError):
         return (done.error_text.strip() or f"exit {done.rc}").splitlines()[-1]
+
+
+def _explains(report: dict[str, Any]) -> bool:
+    diagnosis = (report.get("facts") or {}).get("diagnosis")
+    return bool(diagnosis["causes"]) if isinstance(diagnosis, dict) and "causes" in diagnosis else True
 
 
 def keep(host: Host, service: str, digest: str, to: Belongs | None, run: str) -> dict[str, str]:

@@ -7,6 +7,7 @@ import re
 import shlex
 from collections.abc import Callable
 from io import BytesIO
+from typing import Any
 
 from pyinfra.api.host import Host
 
@@ -24,6 +25,8 @@ RECOVER = "/opt/kpro/bin/kpro-recover"
 RECOVER_UNIT = "/etc/systemd/system/kpro-recover.service"
 _MEASURED_SECONDS = 120
 _GATE_EXTRA_SECONDS = 300
+_BACK_SECONDS = 900
+"""How long what served before may take to come back, at least; the scripts have the same."""
 
 _ARM = """
 set -u
@@ -45,6 +48,7 @@ def cutover(host: Host, asked: Cutover, say: Voice) -> None:
         _put_trial(host, asked.trial, work)
     shell.put(host, f"{work}/told.json", json.dumps(_told(asked, say.run)).encode(), mode="600")
     shell.put(host, f"{work}/run.sh", script(asked).encode(), mode="600")
+    shell.put(host, f"{work}/mend.sh", mending(asked).encode(), mode="600")
     said: list[str] = []
 
     def heard(line: str) -> None:
@@ -65,37 +69,45 @@ def work_folder(desired: DesiredService) -> str:
 
 def script(asked: Cutover) -> str:
     """The whole cut-over as one shell script for the guest."""
+    return render("cutover.sh.j2", **_words(asked))
+
+
+def mending(asked: Cutover) -> str:
+    """What the guest does by itself after a cut-over that was ended before it could judge."""
+    return render("cutover-mend.sh.j2", **_words(asked))
+
+
+def _words(asked: Cutover) -> dict[str, Any]:
     desired, trial = asked.desired, asked.trial
     baseline = _after(asked.gate, "--baseline")
     beats = ["--beats", f"{asked.beats:g}"] if asked.beats is not None else []
     if beats and baseline is not None:
-        beats += ["--baseline", baseline]
-    outcome = [asked.record, *(["--keep", trials.accepted_path(desired.name)] if asked.of or asked.candidate else [])]
-    return render(
-        "cutover.sh.j2",
-        unit=desired.service.unit,
-        staged_unit=shlex.quote(desired.staged_unit),
-        staged_environment=shlex.quote(desired.staged_environment),
-        name=desired.name,
-        mode=asked.mode,
-        digest=desired.digest,
-        url=shlex.quote(desired.url),
-        work=work_folder(desired),
-        trial_unit=trial.service.unit if trial else "",
-        trial_name=trial.name if trial else "",
-        trial_url=shlex.quote(trial.url) if trial else "",
-        provcheck=shlex.join([PYTHON, PYZ]),
-        environment=shlex.quote(desired.engine.path),
-        key_variable=engines.kind_of(desired.service.engine.kind).key_variable or "KPRO_NO_KEY",
-        ready_seconds=desired.service.ready_seconds,
-        drain_seconds=asked.drain_seconds,
-        gate_seconds=gate_seconds(asked.gate),
-        gate=shlex.join(asked.gate),
-        gate_in_place=trial is None and bool(asked.gate),
-        beats=shlex.join(beats),
-        keep_baseline=shlex.quote(asked.keep_baseline) if asked.keep_baseline else "",
-        outcome=shlex.join(outcome),
-    )
+        beats += ["--baseline", baseline, "--profile", desired.digest]
+    keep = ["--keep", trials.accepted_path(desired.name)] if asked.of or asked.candidate else []
+    return {
+        "unit": desired.service.unit,
+        "staged_unit": shlex.quote(desired.staged_unit),
+        "staged_environment": shlex.quote(desired.staged_environment),
+        "name": desired.name,
+        "mode": asked.mode,
+        "digest": desired.digest,
+        "url": shlex.quote(desired.url),
+        "work": work_folder(desired),
+        "trial_unit": trial.service.unit if trial else "",
+        "trial_name": trial.name if trial else "",
+        "trial_url": shlex.quote(trial.url) if trial else "",
+        "provcheck": shlex.join([PYTHON, PYZ]),
+        "environment": shlex.quote(desired.engine.path),
+        "key_variable": engines.kind_of(desired.service.engine.kind).key_variable or "KPRO_NO_KEY",
+        "ready_seconds": desired.service.ready_seconds,
+        "drain_seconds": asked.drain_seconds,
+        "gate_seconds": gate_seconds(asked.gate),
+        "gate": shlex.join(asked.gate),
+        "gate_in_place": trial is None and bool(asked.gate),
+        "beats": shlex.join(beats),
+        "keep_baseline": shlex.quote(asked.keep_baseline) if asked.keep_baseline else "",
+        "outcome": shlex.join([asked.record, *keep]),
+    }
 
 
 def gate_seconds(gate: tuple[str, ...]) -> int:
@@ -155,6 +167,7 @@ def _follow(host: Host, asked: Cutover, heard: Callable[[str], None], *, start: 
         runner=f"kpro-cutover-{name}.service",
         work=work_folder(asked.desired),
         start=start,
+        mend_seconds=max(asked.desired.service.ready_seconds, _BACK_SECONDS) + _GATE_EXTRA_SECONDS,
     )
     rest, stderr = bytearray(), bytearray()
 
@@ -179,6 +192,8 @@ def _follow(host: Host, asked: Cutover, heard: Callable[[str], None], *, start: 
 
 def _last_words(said: list[str], done: transport.Completed) -> list[str]:
     """What was said from the refusal on; of one that did not come so far, the last lines."""
-    starts = [at for at, line in enumerate(said) if re.search(r" was refused:$", line)]
+    starts = [
+        at for at, line in enumerate(said) if re.search(r" was refused:$| was ended from outside ", line)
+    ]
     words = said[starts[-1] :] if starts else said[-15:]
     return [*words, *done.error_text.splitlines()[-5:]]

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import shlex
-
 from pyinfra.api.host import Host
 
+from provision.acts import running
 from provision.host import transport
-from provision.stack.desired import PYTHON, PYZ, DesiredService
+from provision.stack.desired import DesiredService
 
 
 def prove(host: Host, desired: DesiredService) -> transport.Completed:
     """One try to have a token generated; changes nothing."""
-    key = ["--api-key-file", desired.key_path] if desired.key is not None else []
-    words = [PYTHON, PYZ, "_generate", desired.url, "--model", desired.name, *key, "--once"]
-    return transport.run(host, shlex.join(words), timeout=120)
+    return transport.run(
+        host, running.asked(desired, "_generate", ["--model", desired.name, "--once"]), timeout=120
+    )

@@ -14,10 +14,10 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from provision.hub.controller import hide_token
-from provision.inventory import groups, resolving, rules
+from provision.inventory import groups, resolving
 from provision.inventory.file import read
-from provision.inventory.reading import Reading
-from provision.spec import Guest, HostGroup, Machine, Service
+from provision.inventory.judging import judge
+from provision.spec import Guest, HostGroup, Machine
 
 
 class InventoryRefused(Exception):
@@ -130,8 +130,11 @@ def load(
     reading = read(path)
     machines = groups.machines(reading)
     for name, machine in machines:
-        wrong = list(_judge(reading, machine, files))
+        wrong, whole = judge(reading, machine, files)
         reading.reasons += [reading.say(machine, name, where, text) for where, text in wrong]
+        if not whole:
+            more = "is not judged as a whole before that is right: more may follow"
+            reading.reasons.append(reading.say(machine, name, (), more))
     own = {
         name: frozenset(str(entry[0]) for entry in group)
         for name, group in reading.names.items()
@@ -150,24 +153,6 @@ def load(
     if reading.reasons:
         raise InventoryRefused(list(dict.fromkeys(reading.reasons)))
     return inventory
-
-
-def _judge(reading: Reading, machine: Machine, files: bool) -> rules.Wrong:
-    """The rules for a machine; for one that could not be built, those for the parts of it that could."""
-    if not reading.is_hollow(machine):
-        yield from rules.of_machine(machine)
-        if files:
-            yield from rules.on_this_controller(machine)
-        return
-    for at, guest in reading.members(machine, "guests", Guest):
-        if not reading.is_hollow(guest):
-            for where, text in rules.of_guest(guest):
-                yield ("guests", at, *where), text
-            continue
-        for index, service in reading.members(guest, "services", Service):
-            if not reading.is_hollow(service):
-                for where, text in rules.of_service(service):
-                    yield ("guests", at, "services", index, *where), text
 
 
 def find(path_or_word: str) -> Path:

@@ -29,7 +29,7 @@ def read(path: Path) -> Reading:
     """Runs the file. What is wrong in it is in ``reasons``: nothing is raised for it, nothing connected."""
     reading = Reading(path, _shown(path))
     try:
-        source = path.read_text(encoding="utf-8")
+        source = reading.source = path.read_text(encoding="utf-8")
         code = compile(source, str(path), "exec", dont_inherit=True)
     except SyntaxError as error:
         reading.reasons.append(f"{reading.at(error.lineno or 1)}: this is no Python: {error.msg}")

@@ -34,6 +34,8 @@ class Reading:
     names: dict[str, Any] = field(default_factory=dict)
     built: dict[int, Built] = field(default_factory=dict)
     reasons: list[str] = field(default_factory=list)
+    source: str = ""
+    """The text of the file."""
 
     def at(self, line: int) -> str:
         return f"{self.shown}:{line}"

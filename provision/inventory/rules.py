@@ -1,11 +1,10 @@
 """What a well-formed machine must still satisfy: known versions, profiles that fit, files that are there.
 
-Each rule yields the field and the text. The first half is pure; ``on_this_controller`` looks at files here.
+Each rule yields the field and the text. All of them are pure; ``controller_rules`` looks at files here.
 """
 
 from __future__ import annotations
 
-import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,9 +12,7 @@ from packaging.specifiers import SpecifierSet
 
 from provision.data import drivers, engines, profiles
 from provision.forms import Where
-from provision.hub.controller import wrong_token
-from provision.inventory import flag_rules
-from provision.inventory.engine_rules import of_engine
+from provision.inventory import flag_rules, secret_rules
 from provision.spec import Engine, Guest, Machine, Model, Service
 
 Wrong = Iterator[tuple[Where, str]]
@@ -46,11 +43,11 @@ def of_guest(guest: Guest) -> Wrong:
         trial = service.trial()
         if trial is not None:
             for where, text in of_service(trial):
-                yield (*here, *_of_candidate(where)), text
-        for engine, flags, inside in _tried(service):
+                yield (*here, *_of_candidate(service, where)), text
+        for engine, flags, inside in tried_of(service):
             for where, text in _fits_guest(guest, engine, flags):
                 yield (*here, *inside, *where), text
-        for model, where in _models(service):
+        for model, where in models_of(service):
             for index, mount in enumerate(guest.mounts):
                 if model.folder and mount.read_only and _covers(mount.target, model.directory):
                     yield (
@@ -119,23 +116,29 @@ def of_service(service: Service) -> Wrong:
         elif flag.startswith("-") and any(char.isspace() for char in name):
             first, rest = flag.split(maxsplit=1)
             yield ("flags", index), f"is one word to the engine: write {first!r}, {rest!r}"
+    yield from secret_rules.reserved(service)
     if service.api_key_file is not None and kind.key_variable is None:
         yield ("api_key_file",), f"cannot be kept secret: {kind.key_reason}"
     yield from flag_rules.of_service(service)
 
 
-def _of_candidate(where: Where) -> Where:
-    """Where a field of a trial service is written: the key is the service's own, the rest the candidate's."""
+def _of_candidate(service: Service, where: Where) -> Where:
+    """Where a field of a trial service is written: key and common variables are the service's own, the rest the
+    candidate's."""
+    if where[0] == "environment" and service.candidate and where[1] not in service.candidate.environment:
+        return where
     return ("candidate", "engine", "kind") if where[0] == "api_key_file" else ("candidate", *where)
 
 
-def _tried(service: Service) -> Iterator[tuple[Engine, tuple[str, ...], Where]]:
+def tried_of(service: Service) -> Iterator[tuple[Engine, tuple[str, ...], Where]]:
+    """The engines that a service is started with, their flags, and the path of what names them."""
     yield service.engine, service.flags, ()
     if service.candidate:
         yield service.candidate.engine, service.candidate.flags, ("candidate",)
 
 
-def _models(service: Service) -> Iterator[tuple[Model, Where]]:
+def models_of(service: Service) -> Iterator[tuple[Model, Where]]:
+    """Its models and drafters, with the path of each."""
     yield service.model, ("model",)
     if service.drafter:
         yield service.drafter, ("drafter",)
@@ -207,7 +210,7 @@ def _driver(machine: Machine) -> Wrong:
         )
     for at, guest in enumerate(machine.guests):
         for index, service in enumerate(guest.services):
-            for engine, _, inside in _tried(service):
+            for engine, _, inside in tried_of(service):
                 floor = _floor(engine)
                 if floor and drivers.number(version) < drivers.number(floor.driver):
                     place = "".join(f".{part}" for part in inside)
@@ -224,68 +227,3 @@ def _floor(engine: Engine) -> drivers.CudaFloor | None:
     except engines.UnknownEngine:
         return None
     return drivers.floor_for(cuda) if cuda else None
-
-
-def on_this_controller(machine: Machine) -> Wrong:
-    """What must lie on the controller before anything is begun: keys, models, wheels, records."""
-    if machine.ssh:
-        for name, text in (("key", machine.ssh.key), ("known_hosts", machine.ssh.known_hosts)):
-            if text and not Path(text).expanduser().is_file():
-                yield ("ssh", name), f"there is no file {text} on this machine"
-    if machine.hub.token_file:
-        why = _secret(machine.hub.token_file) or _token(machine.hub.token_file)
-        if why:
-            yield ("hub", "token_file"), why
-    for at, guest in enumerate(machine.guests):
-        for index, service in enumerate(guest.services):
-            for where, text in _files(service, GLIBC[guest.suite]):
-                yield ("guests", at, "services", index, *where), text
-
-
-def _files(service: Service, glibc: tuple[int, int]) -> Wrong:
-    for engine, _, inside in _tried(service):
-        if engine.wheelhouse and not engine.wheelhouse.is_dir():
-            yield (*inside, "engine", "wheelhouse"), f"there is no folder {engine.wheelhouse} on this machine"
-        for where, text in of_engine(engine, glibc):
-            yield (*inside, "engine", *where), text
-    for model, where in _models(service):
-        if model.folder and not model.folder.is_dir():
-            yield (*where, "folder"), f"there is no folder {model.folder} on this machine"
-        elif model.folder and not any(model.folder.iterdir()):
-            yield (*where, "folder"), f"{model.folder} is empty"
-        if model.token_file:
-            why = _secret(model.token_file) or _token(model.token_file)
-            if why:
-                yield (*where, "token_file"), why
-    if service.api_key_file:
-        why = _secret(service.api_key_file)
-        if why:
-            yield ("api_key_file",), why
-    if service.replay and not service.replay.is_file():
-        yield ("replay",), f"there is no file {service.replay} on this machine"
-
-
-def _token(path: Path) -> str | None:
-    try:
-        why = wrong_token(path.read_text(encoding="utf-8").strip())
-    except (OSError, UnicodeDecodeError):
-        return f"{path} cannot be read as text"
-    return f"{path} {why}" if why else None
-
-
-def _secret(path: Path) -> str | None:
-    """Why a file is no place for a secret, or None."""
-    try:
-        found = path.stat()
-    except OSError as error:
-        return f"{path} cannot be looked at: {error.strerror}"
-    if not stat.S_ISREG(found.st_mode):
-        return f"{path} is no regular file"
-    if found.st_mode & 0o077:
-        return (
-            f"{path} is open to others than its owner (mode {stat.S_IMODE(found.st_mode):04o}), so no secret: "
-            f"chmod 600 {path}"
-        )
-    if found.st_size == 0:
-        return f"{path} is empty"
-    return None

@@ -32,9 +32,11 @@ def told(root: type[BaseModel], error: ErrorDetails) -> tuple[Where, str]:
     if kind == "greater_than_equal":
         return where, f"{given!r} is too small: at least {context['ge']}"
     if kind == "greater_than":
-        return where, f"{given!r} is too small: more than {context['gt']}"
+        return where, f"{given!r} is too small: it must be more than {context['gt']:g}"
     if kind == "less_than_equal":
         return where, f"{given!r} is too large: at most {context['le']}"
+    if kind == "less_than":
+        return where, f"{given!r} is too large: it must be less than {context['lt']:g}"
     if kind == "bool_type":
         return where, f"must be True or False, not {given!r}"
     if kind in ("tuple_type", "list_type"):

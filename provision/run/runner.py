@@ -164,6 +164,9 @@ def connected(
                 yield Run(state, session)
             except BaseException as error:
                 session.ended = getattr(error, "exit_code", EXIT_ERROR)
+                if isinstance(error, KeyboardInterrupt):
+                    for line in session.tried.left_alone():
+                        session.say(line)
                 raise
             finally:
                 # After an interrupt operations may still be under way; ended ones have nothing to kill.

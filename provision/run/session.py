@@ -24,7 +24,7 @@ from provision.hub.controller import hide_token
 from provision.plan import PHASES, Item, Plan
 from provision.planner import Observed, Wanted, guest_requests, plan_machine, requests, restrict
 from provision.printable import printable
-from provision.run import host_journal, lock
+from provision.run import earlier, host_journal, lock
 from provision.run.errors import EXIT_DONE, EXIT_ERROR, HostChanged, RebootPending, RunError
 from provision.run.exchange import Exchange
 from provision.run.hub import Asked
@@ -206,6 +206,7 @@ class Session:
                 return
             if machine.name in self._lost:
                 raise self._lost[machine.name]
+            before = self._observed.get(machine.name)
             owner = lock.Owner.here(self.id, self.reason)
             try:
                 self._locks[machine.name] = lock.take(self.host(machine.host_name), owner, self.say)
@@ -215,6 +216,7 @@ class Session:
                 raise
             self.journal.write("locked", machine=machine.name, owner=owner.owner)
             self.new_epoch(machine)
+            earlier.tell(self, machine, before)
 
     def rebooted(self, machine: Machine) -> None:
         """The machine has booted: its lock is taken anew, nothing that was seen holds. Raises Locked."""

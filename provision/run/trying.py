@@ -33,7 +33,11 @@ def tried(session: Session, machine: Machine, item: Item) -> Callable[[State, Ho
             told.extend(refused(session, machine, host, item, problem))
             return told[0] if told else None
 
+        if isinstance(item.payload, Cutover):
+            session.tried.under_way[item.id] = item.payload
         went_well = carried(session, machine, item, forgiven)(state, host)
+        # Not in a "finally": an interrupt comes past here, and the cut-over goes on.
+        session.tried.under_way.pop(item.id, None)
         if isinstance(item.payload, Cutover) and not told:
             _tell(session, machine, host, item, outcome(host, item.payload, session.id))
         if went_well and not told:

@@ -147,11 +147,12 @@ def beats(candidate: Candidate) -> float:
 
 
 def name_of(desired: DesiredService) -> str:
-    """A profile as an operator knows it: ``vllm 0.20.1 vllm-dflash``."""
+    """A profile as an operator knows it: ``vllm 0.20.1 vllm-dflash (3fa9c1)``. The digits are its digest's: two that
+    differ by flags alone have one name."""
     if isinstance(desired, Standing):
-        return f"the last good profile {desired.digest[:12]}"
+        return f"the last good profile ({desired.digest[:6]})"
     service = desired.service
-    return f"{service.engine.kind} {service.engine.version} {service.profile}"
+    return f"{service.engine.kind} {service.engine.version} {service.profile} ({desired.digest[:6]})"
 
 
 def _refused(own: DesiredService, verdict: trials.Trial, again: str) -> str:

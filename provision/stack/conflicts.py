@@ -6,6 +6,7 @@ from checks.snapshot import Snapshot
 from provision.host import view
 from provision.plan import Refusal
 from provision.spec import Guest
+from provision.stack import former
 from provision.stack.desired import DesiredService
 
 
@@ -41,11 +42,15 @@ def taken_port(
     else:
         taken = guest.network == "host" and desired.service.port in view.listeners(host)
     if taken:
+        left = former.on_port(inside, desired.service.port, desired.service.unit)
         refusals.append(
             Refusal(
                 f"{where}.port",
-                f"something listens on port {desired.service.port} already",
-                "the service could not bind it, and who answers there is not this service",
-                f"find it with: ss -ltnp 'sport = :{desired.service.port}'",
+                f"something listens on port {desired.service.port} already, where {desired.service.unit} is to listen",
+                "it could not bind it, and who answers there is not this service",
+                f"{left.unit}, which kpro set up before, is what listens; if it is not wanted any more, in the guest: "
+                f"{left.removal}"
+                if left
+                else f"find it with: ss -ltnp 'sport = :{desired.service.port}'",
             )
         )

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from checks.snapshot import CouldNotLook, Snapshot
 from provision.plan import Item, Plan, Refusal, Step
 from provision.spec import Guest, Machine
-from provision.stack import models, serving
+from provision.stack import former, models, serving, under_way
 from provision.stack.chosen import chosen
 from provision.stack.desired import PYZ, DesiredService
 from provision.stack.engine import decide as engine_decide
@@ -45,6 +45,7 @@ def requests(guest: Guest, services: Sequence[DesiredService]) -> list[str]:
         f"cmd:uid-{UID}:getent passwd {UID}",
         f"sha:{PYZ}",
         *(f"stat:{folder}" for folder in FOLDERS),
+        former.REQUEST,
     ]
     for desired in services:
         unit = desired.service.unit
@@ -56,6 +57,7 @@ def requests(guest: Guest, services: Sequence[DesiredService]) -> list[str]:
             f"cmd:running-{desired.name}:"
             f'pid=$(systemctl show -p MainPID --value {unit}) && [ "$pid" != 0 ] && '
             "tr '\\0' '\\n' <\"/proc/$pid/environ\" | sed -n 's/^KPRO_DIGEST=//p'",
+            under_way.request(desired.name),
             *serving.requests(guest, desired),
         ]
     profiles = [one for desired in services for one in serving.family(desired)]
@@ -107,8 +109,11 @@ def stack_plan(
                 )
             items += serving.decide(at, choice, changed, refusals)
             notes += choice.notes
+            at_work = under_way.read(desired.name, inside)
+            notes += [at_work.text] if at_work else []
         profiles = [one.engine for desired in services for one in serving.family(desired)]
         notes += engine_decide.earlier(profiles, inside)
+        notes += former.notes(inside, {desired.service.unit for desired in services})
     except CouldNotLook as error:
         refusals.append(
             Refusal(

@@ -90,7 +90,7 @@ def _serve(at: Scene, desired: DesiredService, changed: bool, refusals: list[Ref
     if not at.held.stands_up or desired.trial is None:
         return [*items, _cutover(at, desired, "swap", None)]
     room = beside.room_for(at.guest, desired, at.inside)
-    _trial(at, desired.trial, refusals, f"{at.where}.port")
+    _trial(at, desired.trial, refusals, at.where)
     return [*items, _cutover(at, desired, "beside" if room.beside else "swap", desired.trial, room)]
 
 
@@ -137,7 +137,8 @@ def _serves(seen: Held, chosen: Choice) -> bool:
 
 
 def _trial(at: Scene, trial: DesiredService, refusals: list[Refusal], where: str) -> None:
-    taken_port(at.guest, trial, at.host, at.inside, refusals, where)
+    # The port of a trial follows from the service's own: that is the field to change.
+    taken_port(at.guest, trial, at.host, at.inside, refusals, at.where)
     drop_ins(trial, at.inside, refusals, where)
 
 

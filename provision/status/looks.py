@@ -33,17 +33,22 @@ REQUESTS = (
     "cmd:uptime:cat /proc/uptime",
 )
 
+_CUT_OVERS = ("service.cutover", "service.candidate")
+
 
 @dataclass(frozen=True)
 class LastRun:
     """The newest run that changed the machine, by the machine's own journal: how many changes were done, what failed
-    last, when (as the journal has it)."""
+    last, when (as the journal has it). ``unfinished_service``: whose cut-over it is that was begun and not ended.
+    ``ended_alone``: such a one that has ended since, by what its guest remembers."""
 
     run: str
     at: str
     done: int
     failed: str | None
     unfinished: str | None
+    unfinished_service: str | None = None
+    ended_alone: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -52,6 +57,7 @@ class LastRun:
             "changes_done": self.done,
             "failed": self.failed,
             "begun_and_not_ended": self.unfinished,
+            "ended_without_its_run": self.ended_alone,
         }
 
 
@@ -64,6 +70,7 @@ def last_run(snapshot: Snapshot) -> LastRun | None:
     if not name.strip():
         return None
     done, failed, begun, at = 0, None, None, ""
+    service: str | None = None
     for line in rest.splitlines():
         try:
             event = json.loads(line)
@@ -76,11 +83,12 @@ def last_run(snapshot: Snapshot) -> LastRun | None:
         match event.get("event"):
             case "begin":
                 begun = text
+                service = str(event.get("subject")) if event.get("kind") in _CUT_OVERS else None
             case "done":
                 done, begun = done + 1, None
             case "failed":
                 failed, begun = f"{text}: {event.get('why', '')}", None
-    return LastRun(name.strip().removesuffix(".jsonl"), at, done, failed, begun)
+    return LastRun(name.strip().removesuffix(".jsonl"), at, done, failed, begun, service)
 
 
 def lock_holder(snapshot: Snapshot) -> str | None:

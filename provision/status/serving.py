@@ -10,6 +10,7 @@ from provision.stack import baselines, candidate, held
 from provision.stack.desired import DesiredService, sha256
 from provision.stack.held import Held
 
+LINES_OF_WHY = 4
 OWN, CANDIDATE, EARLIER, OTHER, NOTHING = (
     "own profile",
     "candidate",
@@ -109,7 +110,8 @@ def lines(service: dict[str, Any]) -> list[str]:
     if service.get("runs"):
         environment = f", environment {service['environment']}" if service.get("environment") else ""
         profile = f" {service['profile']}" if service.get("profile") else ""
-        found.append(f"runs: {service['runs']}{profile}{environment}")
+        which = f" ({service['digest'][:6]})" if service.get("digest") else ""
+        found.append(f"runs: {service['runs']}{profile}{which}{environment}")
     verdict = service.get("verdict")
     if verdict:
         stale = (
@@ -118,13 +120,20 @@ def lines(service: dict[str, Any]) -> list[str]:
             else " (of a candidate that the inventory no longer has so)"
         )
         found.append(f"last candidate: {verdict['verdict']}{stale}, {trial(verdict)}")
-        if verdict["why"]:
-            found.append(f"  {verdict['why'].splitlines()[0]}")
-    if service.get("last_cut_over"):
-        found.append(f"last cut-over: {trial(service['last_cut_over'])}")
+        found += _why(verdict)
+    last = service.get("last_cut_over")
+    if last:
+        found.append(f"last cut-over of the service's own profile: {last['verdict']}, {trial(last)}")
+        # What was accepted needs no reason.
+        found += _why(last) if last["verdict"] == "refused" else []
     found += [f"baseline {reading(one)}" for one in service.get("baselines", ())]
     found += [f"unread: {text}" for text in service.get("unread", ())]
     return found
+
+
+def _why(verdict: dict[str, Any]) -> list[str]:
+    """What was measured, what it is taken for, and where to look on; all of it is in ``--json``."""
+    return [f"  {line}" for line in (verdict.get("why") or "").splitlines()[:LINES_OF_WHY]]
 
 
 def trial(one: dict[str, Any]) -> str:

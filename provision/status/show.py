@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 
 from provision.printable import escape
-from provision.status import serving
+from provision.status import cut_over, serving
 from provision.status.state import UNKNOWN, Status
 
 _COLOURS = {"in sync": "green", "pending": "yellow", "refused": "red", "unknown": "red"}
@@ -51,6 +51,8 @@ def _machine(out: Console, status: Status) -> None:
                 f"    {escape(service['unit'])}: [{colour}]{escape(service['active'])}[/], "
                 f"{escape(service['engine'])}, {escape(service['model'])}, port {service['port']}"
             )
+            for line in cut_over.lines(service):
+                out.print(f"      [yellow]{escape(line)}[/]")
             for line in serving.lines(service):
                 out.print(f"      {escape(line)}")
             if service["drift"]:
@@ -70,6 +72,8 @@ def _rest(out: Console, status: Status) -> None:
         out.print(f"  last run {escape(run['run'])}, {escape(run['at'])}: {end}")
         if run["begun_and_not_ended"]:
             out.print(f"  [red]begun and not ended:[/] {escape(run['begun_and_not_ended'])}")
+        if run.get("ended_without_its_run"):
+            out.print(f"  {escape(run['ended_without_its_run'])}")
     elif run is None and status.state != "unknown":
         out.print("  no run has changed it")
     for reason in status.reboot:

@@ -13,7 +13,7 @@ from provision.plan import Plan
 from provision.planner import Observed
 from provision.spec import Guest, Machine, Service
 from provision.stack.desired import DesiredService
-from provision.status import adopted, looks, serving
+from provision.status import adopted, cut_over, looks, serving
 
 UNKNOWN = "unknown"
 T = TypeVar("T")
@@ -98,20 +98,21 @@ def status_of(
     host = observed.host
     kernel = ask("kernel", lambda: _kernel(host), UNKNOWN)
     driver = ask("driver", lambda: _driver(host), UNKNOWN)
+    guests = tuple(
+        _guest(guest, observed, (services or {}).get(guest.name, ()), unknown) for guest in machine.guests
+    )
     run = ask("last run", lambda: looks.last_run(beside), UNKNOWN)
     wrote = ask("files of kpro", lambda: looks.written(looks.changes(beside)), None)
     armed = ask("confirmation", lambda: _armed(host), UNKNOWN)
     return Status(
         machine.name,
         "refused" if plan.refusals else "pending" if plan.items else "in sync",
-        tuple(f"{item.text} [{item.host}]" for item in plan.items),
+        cut_over.pending(plan.items, guests),
         tuple(map(str, plan.refusals)),
         driver,
         kernel,
-        tuple(
-            _guest(guest, observed, (services or {}).get(guest.name, ()), unknown) for guest in machine.guests
-        ),
-        run.as_dict() if isinstance(run, looks.LastRun) else run,
+        guests,
+        cut_over.ended(run, guests).as_dict() if isinstance(run, looks.LastRun) else run,
         UNKNOWN if wrote is None or digests is None else looks.drift(digests, wrote, reasons),
         tuple(item.text for item in plan.items if item.kind == "reboot"),
         armed,
@@ -177,6 +178,7 @@ def _service(
     try:
         seen |= _kpros(service, inside) if guest.managed else adopted.seen(service, inside)
         if desired is not None and inside is not None:
+            seen |= cut_over.kept(desired.name, inside)
             seen |= serving.kept(desired, inside)
     except CouldNotLook as error:
         unknown[f"service {service.name} in {guest.name}"] = str(error)

@@ -13,10 +13,12 @@ import click
 
 from provision.data import demo
 from provision.data.demo import CONTAINER
-from provision.run.errors import EXIT_DONE, EXIT_INTERRUPTED
+from provision.run.errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_LOCKED
 from provision.testhost import demo_files
 
 INVENTORY = "demo_quick"
+_FIRST_APPLY = 2
+"""Up to here no container was made by this run."""
 _MARK = f"# Written by kpro for demo/{CONTAINER}."
 
 
@@ -50,7 +52,12 @@ def run(commands: Any, *, keep: bool) -> int:
     except KeyboardInterrupt:
         code = EXIT_INTERRUPTED
     finally:
-        if keep:
+        if code == EXIT_LOCKED and len(times) <= _FIRST_APPLY:
+            # Another run holds the machine: what lies there under the demonstration's name is that one's.
+            click.secho("\nnothing was made, so nothing is kept or removed", fg="yellow", err=True)
+        elif keep and _ours() is None:
+            click.echo(f"\nnothing is kept: there is no container {CONTAINER} of the demonstration", err=True)
+        elif keep:
             click.echo(
                 f"\nkept: look into it with  lxc-attach -n {CONTAINER}  and remove it with\n"
                 f"  lxc-stop -k -n {CONTAINER}; lxc-destroy -n {CONTAINER}",
@@ -81,6 +88,16 @@ def _report(times: list[tuple[str, float]], code: int) -> None:
         click.secho(f"  ended with {code}; the reasons are above", fg="red", err=True)
 
 
+def _ours() -> Path | None:
+    """The configuration of the demonstration's container; None where there is none, or it is somebody else's."""
+    folder = _lxcpath()
+    try:
+        config = folder / CONTAINER / "config" if folder else None
+        return config if config and config.read_text().startswith(_MARK) else None
+    except OSError:
+        return None
+
+
 def _clean_up() -> None:
     """Removes the demonstration's container, and only a container that says it is that."""
     folder = _lxcpath()
@@ -90,11 +107,7 @@ def _clean_up() -> None:
     shutil.rmtree(demo.folder(demo.MACHINE_MODELS), ignore_errors=True)
     # What an interrupted creation left is the demonstration's by its name.
     shutil.rmtree(folder / f".kpro-{CONTAINER}.partial", ignore_errors=True)
-    try:
-        ours = (folder / CONTAINER / "config").read_text().startswith(_MARK)
-    except OSError:
-        return
-    if not ours:
+    if _ours() is None:
         return
     subprocess.run(["lxc-stop", "-k", "-n", CONTAINER], capture_output=True, check=False)
     done = subprocess.run(["lxc-destroy", "-n", CONTAINER], capture_output=True, text=True, check=False)

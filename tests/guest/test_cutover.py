@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -11,7 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.guest.cutover_rig import FAST, Caller, Cut
+from provision.acts.baseline import measure
+from provision.acts.service import prove
+from provision.acts.stack import stage
+from provision.acts.voice import Voice
+from provision.run.errors import ActFailed
+from provision.stack.baselines import fresh
+from provision.stack.cutover import Measure
+from tests.guest.cutover_rig import FAST, GATE, Caller, Cut
 from tests.guest.rig import sh
 
 
@@ -97,11 +106,17 @@ def test_an_engine_that_fails_is_given_up_in_its_time_and_the_old_one_answers_as
         ended = cut.carry_out(asked)
     assert ended.error is not None
     assert said in ended.error, ended.text
+    trial = asked.trial.service.unit if asked.trial else ""
+    assert f"its log is in the guest: journalctl -b -u {trial}" in cut.outcome()["why"]
+    if fault == "crash":
+        assert "; it said: " in cut.outcome()["why"].splitlines()[0]
     assert time.monotonic() - started < ready + 20
     assert (cut.answer(16), cut.good()) == (answer, good)
     assert cut.inside("cat", "/etc/systemd/system/kpro-tiny.service", "/etc/kpro/tiny.env") == inside
     if mode == "beside":
         assert cut.place.main_pid() == pid
+        assert "kpro-tiny.service was not touched and generates" in ended.error
+        assert "the profile that was tried for tiny was refused:" in ended.error
     else:
         assert "the last good profile is back and generates" in ended.error
 
@@ -143,6 +158,63 @@ def test_proven_on_loopback_and_failing_at_the_address_it_goes_back(cut: Cut, tm
         "journalctl --no-pager -q; cat /proc/[0-9]*/cmdline; cat /run/kpro-cutover/tiny/* 2>/dev/null; true",
     )
     assert "must-not-be-seen" not in said + ended.text
+
+
+def test_another_key_is_put_into_service_and_until_then_what_runs_is_asked_with_its_own(
+    cut: Cut, tmp_path: Path
+) -> None:
+    key, path = tmp_path / "key", "/var/lib/kpro/baselines/tiny/keyed.json"
+    cut.settings = {"api_key_file": str(key)}
+    told: list[str] = []
+    try:
+        key.write_text("first-must-not-be-seen\n")
+        ended = cut.over("swap", *FAST)
+        assert ended.error is None, ended.text
+        key.write_text("second-must-not-be-seen\n")
+        asked = cut.asked("swap", *FAST)
+        stage(cut.host, asked.desired, Voice("run-1", told.append))
+        # Its file has the next key already; what runs has the first.
+        for _ in range(2):
+            measure(cut.host, Measure(asked.desired, GATE, path, cut.good()), Voice("run-1", told.append))
+            done = prove(cut.host, asked.desired)
+            assert done.ok, done.stdout
+            assert (_says(cut, "first-must-not-be-seen"), _says(cut, "second-must-not-be-seen")) == (200, 401)
+        assert json.loads(cut.inside("cat", fresh(path)))["tok_s"] > 300
+        words = (*GATE, "--baseline", fresh(path), "--limit", "speed_warn=9", "--limit", "speed_fail=8")
+        strict = Measure(asked.desired, words, path, cut.good())
+        with pytest.raises(ActFailed, match=r"is not well as it runs \(serve\.\w+ fail") as raised:
+            measure(cut.host, strict, Voice("run-1", told.append))
+        told.append(str(raised.value))
+        assert "the key that it runs with is in /etc/kpro/tiny.env" in told[-1]
+        ended = cut.carry_out(asked)
+        assert ended.error is None, ended.text
+        assert (_says(cut, "first-must-not-be-seen"), _says(cut, "second-must-not-be-seen")) == (401, 200)
+        assert prove(cut.host, asked.desired).ok
+        # Left by nobody who was killed in between.
+        assert cut.inside("sh", "-c", "ls /var/lib/kpro/baselines/tiny/*.fresh", check=False) == ""
+    finally:
+        cut.settings = {}
+        back = cut.over("swap", *FAST)
+    assert back.error is None, back.text
+    said = cut.inside(
+        "sh",
+        "-c",
+        "journalctl --no-pager -q; cat /proc/[0-9]*/cmdline; cat /var/lib/kpro/baselines/tiny/* 2>/dev/null; "
+        "grep -rshI '' /run/kpro* /tmp; true",
+    )
+    assert "must-not-be-seen" not in "\n".join([said, ended.text, back.text, *told])
+
+
+def _says(cut: Cut, key: str) -> int:
+    """The status of a request with this key."""
+    body = json.dumps({"model": "tiny", "prompt": "hello", "max_tokens": 4}).encode()
+    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {key}"}
+    address = f"http://127.0.0.1:{cut.place.port}/v1/completions"
+    try:
+        with urllib.request.urlopen(urllib.request.Request(address, body, headers), timeout=10) as reply:
+            return int(reply.status)
+    except urllib.error.HTTPError as error:
+        return error.code
 
 
 def test_a_request_in_flight_ends_before_what_serves_is_stopped(cut: Cut) -> None:

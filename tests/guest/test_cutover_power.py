@@ -9,6 +9,8 @@ from pathlib import Path
 import gevent
 import pytest
 
+from provision.host.observe import observe
+from provision.stack.under_way import read, request
 from tests.guest.cutover_rig import FAST, Cut, Ended
 from tests.guest.rig import eventually
 
@@ -42,6 +44,68 @@ def under_way(cut: Cut, mode: str, *flags: str, **more: object) -> Iterator[Call
 
 def reached(cut: Cut, wanted: str) -> None:
     eventually(lambda: cut.phase() == wanted, f"phase {wanted}, not {cut.phase()!r}", 40)
+
+
+@pytest.mark.parametrize(
+    ("where", "mode", "end"),
+    [
+        ("trial", "swap", ("kill", "-s", "KILL")),
+        ("gate", "beside", ("stop",)),
+        ("stop", "swap", ("kill", "-s", "KILL")),
+        ("publish", "swap", ("stop",)),
+    ],
+)
+def test_one_that_is_ended_from_outside_ends_with_what_served_before_generating(
+    cut: Cut, where: str, mode: str, end: tuple[str, ...]
+) -> None:
+    good, started = cut.good(), cut.inside("systemctl", "show", "-p", "MainPID", "kpro-tiny.service")
+    flags = ("--tok-s", "440", *(("--start-seconds", "2") if where in ("trial", "publish") else ()))
+    with (
+        cut.request_in_flight(1200 if where == "stop" else 0),
+        under_way(cut, mode, *flags, drain_seconds=0) as ended,
+    ):
+        reached(cut, where)
+        seen = read("tiny", observe(cut.host, [request("tiny")]))
+        cut.inside("systemctl", *end, "kpro-cutover-tiny.service")
+        said = ended()
+    assert seen is not None
+    assert (seen.at_work, seen.mode, seen.run, seen.phase) == (True, mode, "run-1", where)
+    assert seen.since
+    assert said.error is not None
+    assert f"was ended from outside before it could judge (phase {where}):" in said.error
+    assert "the last good profile serves: kpro-tiny.service generates" in said.error
+    assert "DOWN" not in said.text
+    assert answers(cut)
+    assert (cut.good(), cut.phase()) == (good, "")
+    if mode == "beside":
+        assert cut.inside("systemctl", "show", "-p", "MainPID", "kpro-tiny.service") == started
+
+
+def test_one_that_nobody_mended_is_mended_by_the_next_and_a_mending_that_fails_is_said_in_capitals(
+    cut: Cut,
+) -> None:
+    """The last good profile does not come up: its way to start is taken away meanwhile."""
+    good, drop_in = cut.good(), "/run/systemd/system/kpro-tiny.service.d"
+    state = "/var/lib/kpro/cutover/tiny"
+    with under_way(cut, "swap", "--tok-s", "441", "--start-seconds", "2", drain_seconds=0) as ended:
+        reached(cut, "trial")
+        cut.inside(
+            "sh", "-c",
+            f"mkdir -p {drop_in}; printf '[Service]\nRestart=no\nExecStartPre=/bin/false\n' >{drop_in}/x.conf; "
+            "systemctl kill -s KILL kpro-cutover-tiny.service",
+        )  # fmt: skip
+        said = ended()
+    assert said.error is not None
+    assert "THE SERVICE IS DOWN: kpro-tiny.service does not generate" in said.error
+    assert "next: provision apply" in said.error
+    cut.inside(
+        "sh", "-c",
+        f"rm -r {drop_in}; systemctl daemon-reload; mkdir -p {state}; echo publish x >{state}/phase",
+    )  # fmt: skip
+    again = cut.over("swap", "--tok-s", "441")
+    assert again.error is None, again.text
+    assert "an earlier cut-over was cut off (publish): the last good profile is put back first" in again.text
+    assert cut.good() not in ("", good)
 
 
 @pytest.mark.parametrize(
@@ -112,18 +176,3 @@ def test_interrupted_the_cut_over_goes_on_to_its_end_and_the_machine_is_busy_unt
     assert cut.phase() == ""
     assert cut.good() not in ("", before)
     assert cut.answer().strip()
-
-
-def test_one_that_is_ended_by_hand_is_mended_by_the_next(cut: Cut) -> None:
-    good = cut.good()
-    with under_way(cut, "swap", "--tok-s", "440", "--start-seconds", "3", drain_seconds=0) as ended:
-        reached(cut, "publish")
-        cut.inside("systemctl", "stop", "kpro-cutover-tiny.service")
-        said = ended()
-    assert said.error is not None
-    assert "ended from outside before it could judge" in said.error
-    assert cut.phase() == "publish"
-    again = cut.over("swap", "--tok-s", "441")
-    assert again.error is None, again.text
-    assert "an earlier cut-over was cut off (publish): the last good profile is put back first" in again.text
-    assert cut.good() not in ("", good)

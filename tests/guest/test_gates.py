@@ -109,7 +109,8 @@ def test_a_bad_flag_a_bare_drafter_and_a_model_too_big_are_told_at_once_and_what
             "revision": REVISION.format(1),
             "folder": str(_too_big(tmp_path / "huge")),
         },
-        drafter={"repo": "kpro/bare", "revision": REVISION.format(2), "folder": str(bare)},
+        # On the machine: one that lies on the controller is refused before anything is built.
+        drafter={"repo": "kpro/bare", "revision": REVISION.format(2), "path": str(bare)},
         profile="draft-model",
     )
     done = made.apply()

@@ -74,12 +74,8 @@ def earlier(engines: Sequence[DesiredEngine], inside: Snapshot | None) -> list[s
     old = [name for name in there if name not in now]
     if not old:
         return []
-    return [
-        f"{len(old)} engine environment(s) beside those of the inventory are kept in {ENVS} for the way back: "
-        f"{', '.join(old)}. One that no service was good with, and no process runs from, can go: "
-        f"grep -l {ENVS}/NAME/ /etc/systemd/system/kpro-*.service /var/lib/kpro/last-good/*/unit /proc/[0-9]*/cmdline, "
-        f"and where that finds nothing: rm -r {ENVS}/NAME"
-    ]
+    more = f" and {len(old) - 1} more" if len(old) > 1 else ""
+    return [f"kept for the way back in {ENVS}: {old[0]}{more} (which can go: docs/engines.md)"]
 
 
 def _of_tree(

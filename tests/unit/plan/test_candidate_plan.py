@@ -222,6 +222,8 @@ def test_a_taken_port_of_the_trial_is_refused(decide: Decide, machine: Machine, 
     inside.put("file", "/proc/net/tcp", listen)
     (refusal,) = decide(with_candidate(machine), room=ROOMY).refusals
     assert "28999" in refusal.seen
+    assert "kpro-tiny-candidate.service is to listen" in refusal.seen
+    assert refusal.where == "machine.guests[0].services[0].port"
     assert decide(machine, room=ROOMY).refusals == ()
 
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from provision.acts.cutover import gate_seconds, script
+from provision.acts.cutover import _last_words, gate_seconds, mending, script
+from provision.host.transport import Completed
 from provision.stack.cutover import Cutover
 from provision.stack.desired import DesiredService
 
@@ -42,11 +43,29 @@ def test_no_secret_is_in_the_script(desired: DesiredService) -> None:
 
 def test_a_candidate_has_to_beat_the_baseline_of_its_own_gate(desired: DesiredService) -> None:
     asked = Cutover(desired, desired.trial, "swap", ("--baseline", "/b.json"), 1.25, candidate=True)
-    assert "--beats 1.25 --baseline /b.json" in script(asked)
+    assert f"--beats 1.25 --baseline /b.json --profile {desired.digest}" in script(asked)
     assert "/var/lib/kpro/trials/tiny.json --keep /var/lib/kpro/trials/tiny.accepted.json" in script(asked)
     own = script(replace(asked, candidate=False, beats=None))
     assert "--beats" not in own
     assert "/var/lib/kpro/trials/tiny.service.json" in own
+
+
+def test_what_was_refused_is_the_profile_and_never_the_unit_that_serves(desired: DesiredService) -> None:
+    told = script(Cutover(desired, desired.trial, "beside", ("--seconds", "1")))
+    (line,) = [line for line in told.splitlines() if "was refused:" in line]
+    assert "the profile that was tried for %s was refused:" in line
+    assert '"$name"' in line
+    assert "$unit" not in line
+    # It is where the words of the error begin.
+    said = ["before", "the profile that was tried for tiny was refused:", "slow"]
+    assert _last_words(said, Completed(1, b"", b"", True)) == said[1:]
+
+
+def test_a_fresh_reading_that_a_killed_run_left_is_removed_before_another_is_taken(
+    desired: DesiredService,
+) -> None:
+    begins = script(Cutover(desired, None, "swap")).split("prepare() {")[1].split("\n}")[0]
+    assert '"/var/lib/kpro/baselines/$name"/*.fresh' in begins
 
 
 @pytest.mark.parametrize(
@@ -60,3 +79,13 @@ def test_a_candidate_has_to_beat_the_baseline_of_its_own_gate(desired: DesiredSe
 )
 def test_a_measurement_has_a_deadline_that_goes_by_its_window(words: tuple[str, ...], seconds: int) -> None:
     assert gate_seconds(words) == seconds
+
+
+def test_what_mends_it_is_a_script_for_every_shape_and_holds_no_secret(desired: DesiredService) -> None:
+    for asked in shapes(
+        replace(desired, key="must-not-be-seen", environment='VLLM_API_KEY="must-not-be-seen"\n')
+    ):
+        text = mending(asked)
+        done = subprocess.run(["sh", "-n"], input=text, text=True, capture_output=True, check=False)
+        assert done.returncode == 0, (asked.mode, done.stderr)
+        assert "must-not-be-seen" not in text

@@ -238,13 +238,45 @@ def test_a_measurement_that_is_none_is_said_and_fails_nothing(
     assert any("cannot be kept" in text for text in run.said)
 
 
-def test_a_service_that_is_not_well_is_no_baseline(monkeypatch: pytest.MonkeyPatch, guest: Guests) -> None:
-    report = {"findings": [{"id": "serve.output", "status": "fail", "message": "it repeats one word"}]}
-    done = SimpleNamespace(ok=False, stdout=json.dumps(report), rc=1, error_text="")
+NOT_SPEED = ("serve.diagnosis", "fail", "nothing to explain")
+
+
+@pytest.mark.parametrize(
+    ("findings", "causes", "said", "not_said"),
+    [
+        ([("serve.output", "fail", "it repeats one word")], [], "serve.output fail: it repeats one word", "x"),
+        (
+            [("serve.ready", "fail", "401: the key was refused"), NOT_SPEED],
+            [],
+            "401: the key was refused",
+            "nothing to explain",
+        ),
+        (
+            [("serve.speed", "fail", "0.4x"), ("serve.diagnosis", "fail", "infrastructure: starved CPU")],
+            [{"id": "starved_cpu"}],
+            "serve.diagnosis fail: infrastructure: starved CPU",
+            "0.4x",
+        ),
+        (
+            [("serve.metrics", "unknown", "no page"), ("serve.speed", "fail", "0.4x"), NOT_SPEED],
+            [],
+            "serve.speed fail: 0.4x",
+            "nothing to explain",
+        ),
+    ],
+)  # fmt: skip
+def test_a_service_that_is_not_well_is_no_baseline_and_the_cause_is_named(
+    monkeypatch: pytest.MonkeyPatch, guest: Guests, findings: Any, causes: Any, said: str, not_said: str
+) -> None:
+    told = [dict(zip(("id", "status", "message"), one, strict=True)) for one in findings]
+    report = {"findings": told, "facts": {"diagnosis": {"headline": "h", "causes": causes}}}
+    done = SimpleNamespace(ok=False, stdout=json.dumps(report), text="none http://a:1", rc=1, error_text="")
     monkeypatch.setattr(baseline.transport, "run", lambda *_, **__: done)
     host: Any = SimpleNamespace(name="x")
-    with pytest.raises(RunError, match=r"it repeats one word.*nothing is tried against it"):
+    with pytest.raises(RunError, match=r"nothing is tried against it.*provcheck serve http") as raised:
         baseline.measure(host, Measure(OWN, (), KEY_PATH, OWN.digest), lambda text: None)  # type: ignore[arg-type]
+    assert said in str(raised.value)
+    assert not_said not in str(raised.value)
 
 
 def test_a_run_shows_the_forecast_above_what_was_measured() -> None:

@@ -145,17 +145,46 @@ def test_what_was_not_seen_green_is_refused(told: Any, code: int) -> None:
     assert found.why
 
 
-def test_the_headline_of_the_diagnosis_comes_first() -> None:
-    bad = {"id": "serve.acceptance", "subject": "drafter", "status": "fail", "message": "dead"}
-    told = report(
-        verdict="fail",
-        findings=[bad, {"id": "serve.diagnosis", "status": "fail", "message": "x"}],
-        facts={"diagnosis": {"headline": "drafter weights: not trained"}},
+SLOW = {"id": "serve.speed", "subject": "engine", "status": "fail", "message": "91.3 tok/s, baseline 203.2"}
+DEAD = {"id": "serve.acceptance", "subject": "drafter", "status": "fail", "message": "dead"}
+DARK = {"id": "serve.metrics", "subject": "engine", "status": "unknown", "message": "no page"}
+
+
+def red(family: str, *findings: dict[str, Any], headline: str = "named: so") -> dict[str, Any]:
+    diagnosis = {"headline": headline, "causes": [{"id": "c", "family": family}]}
+    also = {"id": "serve.diagnosis", "subject": "engine", "status": "fail", "message": "x"}
+    return report(verdict="fail", findings=[*findings, also], facts={"diagnosis": diagnosis})
+
+
+def test_what_was_measured_comes_first_and_then_what_it_is_taken_for() -> None:
+    told = trial.judge(red("weights", DARK, DEAD, SLOW), 1).why
+    assert told == (
+        "serve.speed engine (fail): 91.3 tok/s, baseline 203.2",
+        "diagnosis: named: so",
+        "serve.acceptance drafter (fail): dead",
+        "serve.metrics engine (unknown): no page",
     )
-    assert trial.judge(told, 1).why == (
-        "diagnosis: drafter weights: not trained",
+    assert trial.judge(red("weights", DEAD, headline="nothing to explain"), 1).why == (
         "serve.acceptance drafter (fail): dead",
     )
+
+
+@pytest.mark.parametrize(
+    ("family", "by", "named"),
+    [
+        ("infrastructure", "other", False),
+        ("infrastructure", "mine", True),
+        ("weights", "other", True),
+        ("infrastructure", None, True),
+    ],
+)
+def test_the_machine_is_not_blamed_for_a_loss_against_another_profile(
+    family: str, by: str | None, named: bool
+) -> None:
+    base = {"tok_s": 203.2, "kpro": {"digest": by}} if by else {"tok_s": 203.2}
+    told = trial.judge(red(family, SLOW), 1, 1.1, base, "mine").why
+    assert told[0].endswith("91.3 tok/s, baseline 203.2")
+    assert ("diagnosis: named: so" in told) is named
 
 
 @pytest.mark.parametrize(
@@ -189,7 +218,18 @@ def test_the_command_says_it_and_its_exit_code_means_it(
     path, base = tmp_path / "r.json", tmp_path / "b.json"
     path.write_text(PLAIN)
     base.write_text('{"tok_s": 100.0}')
-    words = ["_verdict", str(path), "--code", "0", "--beats", "1.5", "--baseline", str(base)]
+    words = [
+        "_verdict",
+        str(path),
+        "--code",
+        "0",
+        "--profile",
+        "d",
+        "--beats",
+        "1.5",
+        "--baseline",
+        str(base),
+    ]
     assert main(words) == 1
     assert "1.00x, 1.50x is asked for" in capsys.readouterr().out
     assert main([*words[:-4], "--beats", "0.9", "--baseline", str(base)]) == 0

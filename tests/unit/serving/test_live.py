@@ -124,7 +124,13 @@ def test_a_key_is_needed_given_and_written_nowhere(start: Start, serve: Serve, t
     engine = start("--tok-s", "3000", acceptance=GOOD, VLLM_API_KEY="s3cret-key")
     key, record = tmp_path / "key", tmp_path / "record.json"
     key.write_text("s3cret-key\n")
-    assert serve(engine.url, "--wait", "0")[0] == 1
+    code, report = serve(engine.url, "--wait", "0", "--diagnose")
+    found = {finding["id"]: finding for finding in report["findings"]}
+    assert code == 1
+    assert "--api-key-file" in found["serve.ready"]["fix"]
+    assert "serve.ready says it: " in found["serve.diagnosis"]["message"]
+    assert "401" in found["serve.diagnosis"]["message"]
+    assert "nothing to explain" not in found["serve.diagnosis"]["message"]
     code, report = serve(engine.url, "--api-key-file", str(key), "--record", str(record))
     assert code == 0, report["findings"]
     assert "s3cret-key" not in json.dumps(report)

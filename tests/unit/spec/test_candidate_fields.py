@@ -30,7 +30,9 @@ def test_a_candidate_says_its_environment_thresholds_mode_and_what_it_must_beat(
     ("words", "field", "said"),
     [
         ('mode="both"', "candidate.mode", "auto"),
-        ("beats=0", "candidate.beats", "0"),
+        ("beats=0", "candidate.beats", "0 is too small: it must be more than 0"),
+        ("beats=-1", "candidate.beats", "-1 is too small: it must be more than 0"),
+        ("beats=100", "candidate.beats", "100 is too large: it must be less than 100"),
         ('thresholds={"sped_fail": 0.7}', "candidate.thresholds", "there is no threshold 'sped_fail'"),
         ('thresholds={"speed_fail": -1}', "candidate.thresholds", "no number above 0"),
         ('thresholds={"speed_fail": 0.95}', "candidate.thresholds", "above speed_warn=0.9"),

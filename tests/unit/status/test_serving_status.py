@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from provision.spec import Baseline, Engine, Guest, Model, Service
-from provision.stack import baselines
+from provision.stack import baselines, candidate, trials
 from provision.stack.baselines import Belongs
 from provision.stack.desired import DesiredService, desired_service, sha256
 from provision.stack.trials import Trial
@@ -93,8 +93,29 @@ def test_a_refused_candidate_with_its_figures_and_cause() -> None:
         in told["table"]
     )
     assert "not better: 0.5x" in told["table"]
+    assert "more" in told["table"]
     other = kept(runs(OWN, Trial("e" * 64, "refused")))
     assert other["verdict_is_of_today"] is False
+
+
+def test_a_refused_change_of_the_own_profile_says_so_and_why() -> None:
+    why = "tiny did not come to generate: x; it said: boom\nits log is in the guest: journalctl\na\nb\nc"
+    own = Trial("e" * 64, "refused", why=why, mode="beside", when="2026-11-29")
+    table = kept(runs(OWN).put("file", trials.service_path("tiny"), own.dump().decode()))["table"]
+    assert "last cut-over of the service's own profile: refused, beside, 2026-11-29" in table
+    assert "it said: boom" in table
+    assert "journalctl" in table
+    well = Trial(OWN.digest, "accepted", why="odd", mode="beside", when="2026-11-29")
+    table = kept(runs(OWN).put("file", trials.service_path("tiny"), well.dump().decode()))["table"]
+    assert "own profile: accepted, beside" in table
+    assert "odd" not in table
+
+
+def test_profiles_that_differ_by_flags_alone_have_names_apart() -> None:
+    own, other = (candidate.name_of(one) for one in (OWN, promoted(OWN)))
+    assert own != other
+    assert own.startswith("standin 1.0.0 plain (")
+    assert f"runs: own profile plain ({OWN.digest[:6]})" in kept(runs(OWN))["table"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,90 @@
+"""All rules, of a machine as it is written: whole, or what is left of it without its mistakes of form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from provision.forms import Where
+from provision.inventory import controller_rules, rules, secret_rules
+from provision.inventory.mending import Cannot, mended
+from provision.inventory.reading import Reading
+from provision.spec import Guest, Machine, Service, Spec
+
+Wrong = Iterator[tuple[Where, str]]
+
+
+def judge(reading: Reading, machine: Machine, files: bool) -> tuple[list[tuple[Where, str]], bool]:
+    """Every reason by field, and whether all of the machine could be judged. ``files``: this controller's are looked
+    at too."""
+    try:
+        return list(_of(reading, machine, lambda whole: _machine(reading, whole, files))), True
+    except Cannot:
+        return list(_apart(reading, machine, files)), False
+
+
+def _of(reading: Reading, spec: Any, judged: Callable[[Any], Wrong]) -> Wrong:
+    """Raises Cannot before anything is judged."""
+    whole, how = mended(reading, spec)
+    return how.judged(judged(whole))
+
+
+def _machine(reading: Reading, machine: Machine, files: bool) -> Wrong:
+    yield from rules.of_machine(machine)
+    for at, guest in enumerate(machine.guests):
+        for index, service in enumerate(guest.services):
+            for where, text in secret_rules.in_clear(service, reading.source):
+                yield ("guests", at, "services", index, *where), text
+    if files:
+        yield from controller_rules.on_this_controller(machine)
+
+
+def _apart(reading: Reading, machine: Machine, files: bool) -> Wrong:
+    """Each guest for itself where the machine cannot be mended, and each service where its guest cannot."""
+    if files:
+        yield from _parts(reading, machine, ("ssh", "hub"))
+    for at, guest in reading.members(machine, "guests", Guest):
+        try:
+            found = list(_of(reading, guest, lambda whole: _guest(reading, whole, files)))
+        except Cannot:
+            found = [
+                (("services", index, *where), text)
+                for index, service in reading.members(guest, "services", Service)
+                for where, text in _service(reading, service, files)
+            ]
+        for where, text in found:
+            yield ("guests", at, *where), text
+
+
+def _guest(reading: Reading, guest: Guest, files: bool) -> Wrong:
+    yield from rules.of_guest(guest) if guest.managed else ()
+    for index, service in enumerate(guest.services):
+        found = list(secret_rules.in_clear(service, reading.source))
+        if files:
+            found += controller_rules.of_service(service, rules.GLIBC[guest.suite])
+        for where, text in found:
+            yield ("services", index, *where), text
+
+
+def _service(reading: Reading, service: Service, files: bool) -> Wrong:
+    def judged(whole: Service) -> Wrong:
+        yield from rules.of_service(whole)
+        yield from secret_rules.in_clear(whole, reading.source)
+        if files:
+            yield from controller_rules.of_service(whole, None)
+
+    try:
+        yield from _of(reading, service, judged)
+    except Cannot:
+        if files:
+            yield from _parts(reading, service, ("engine", "model", "drafter"))
+            yield from controller_rules.of_key(reading.built[id(service)].given.get("api_key_file"))
+
+
+def _parts(reading: Reading, spec: Spec, fields: tuple[str, ...]) -> Wrong:
+    """The files that the sound parts of a spec name which cannot be mended itself."""
+    given = reading.built[id(spec)].given
+    for field in fields:
+        if not reading.is_hollow(given.get(field)):
+            for where, text in controller_rules.of_part(given.get(field)):
+                yield (field, *where), text

@@ -1,0 +1,113 @@
+"""A cut-over that is at work, was cut off, or ended without its run: what status, plan and the next apply say."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from checks.snapshot import CouldNotLook
+from provision.plan import Item, Step
+from provision.stack import trials, under_way
+from provision.stack.desired import desired_service
+from provision.stack.trials import Trial
+from provision.status import cut_over
+from provision.status.looks import LastRun
+from tests.unit.plan.seen import Seen
+from tests.unit.status.test_status import GUEST, SERVICE
+
+NAME, DIGEST = "chat", "d" * 64
+COMMAND = under_way.request(NAME).split(":")[1]
+TOLD = json.dumps({"mode": "swap", "run": "r7", "digest": DIGEST})
+OWN = desired_service(GUEST, SERVICE)
+AGAIN = Item(Step.SERVICE, "service.cutover", "c", NAME, "start kpro-chat.service again and see it generate")
+
+
+def seen(state: str = "active", phase: str = f"trial {DIGEST}", told: str = TOLD) -> Seen:
+    lines = [f"ActiveState={state}", "ActiveEnterTimestamp=Mon 2026-11-30 08:00:00 UTC"]
+    lines += [f"phase={phase}"] if phase else []
+    lines += [f"told={told}"] if told else []
+    return Seen().cmd(COMMAND, "\n".join(lines) + "\n")
+
+
+def guests(inside: Seen, **service: object) -> list[dict[str, object]]:
+    return [{"services": [{"service": NAME, **cut_over.kept(NAME, inside.snapshot), **service}]}]
+
+
+def test_what_is_at_work_is_said_with_phase_and_since_when_and_what_not_to_do() -> None:
+    (line,) = cut_over.lines(cut_over.kept(NAME, seen().snapshot))
+    for part in (
+        "kpro-cutover-chat.service is at work: phase trial, swap, since Mon 2026-11-30 08:00:00 UTC, run r7",
+        "kpro-chat.service may be down meanwhile: do not start or stop it by hand",
+    ):
+        assert part in line
+    beside = json.dumps({"mode": "beside"})
+    assert "serves meanwhile" in cut_over.lines(cut_over.kept(NAME, seen(told=beside).snapshot))[0]
+    published = seen(phase=f"publish {DIGEST}", told=beside)
+    assert "may be down" in cut_over.lines(cut_over.kept(NAME, published.snapshot))[0]
+
+
+@pytest.mark.parametrize("told", ["", "{", "[]", '{"run": 7}'])
+def test_one_that_tells_nothing_of_itself_is_at_work_all_the_same(told: str) -> None:
+    found = under_way.read(NAME, seen("deactivating", "", told).snapshot)
+    assert found is not None
+    assert (found.at_work, found.phase, found.run) == (True, "open", "")
+
+
+def test_one_that_was_cut_off_is_not_at_work_and_the_next_apply_mends_it() -> None:
+    found = under_way.read(NAME, seen("inactive").snapshot)
+    assert found is not None
+    assert not found.at_work
+    assert "was cut off in phase trial" in found.text
+
+
+def test_without_one_nothing_is_said() -> None:
+    assert cut_over.kept(NAME, seen("inactive", "").snapshot) == {"cut_over": None}
+    assert cut_over.lines({"cut_over": None}) == []
+    assert under_way.read(NAME, Seen().snapshot) is None
+
+
+def test_what_could_not_be_looked_at_is_not_taken_for_absent() -> None:
+    with pytest.raises(CouldNotLook):
+        under_way.read(NAME, Seen().put("cmd", COMMAND, None, "no answer").snapshot)
+
+
+def test_nobody_is_told_to_start_a_service_whose_cut_over_is_at_work() -> None:
+    other = Item(Step.STACK, "stack.base", "c", "llm", "user kpro")
+    busy = cut_over.pending([other, AGAIN, AGAIN], guests(seen()))
+    assert busy == (
+        "user kpro [c]",
+        "nothing by hand: kpro-cutover-chat.service is at work; look again when it has ended [c]",
+    )
+    assert cut_over.pending([AGAIN], guests(seen("inactive"))) == (f"{AGAIN.text} [c]",)
+
+
+def test_what_came_of_it_is_said_of_that_very_run_and_profile() -> None:
+    was = under_way.read(NAME, seen().snapshot)
+    assert was is not None
+    for path, one, what in (
+        (trials.path(NAME), Trial(DIGEST, "accepted", mode="swap", downtime_s=4.0, run="r7"), "the candidate was accepted (swap, down for 4.0 s)"),  # noqa: E501
+        (trials.service_path(NAME), Trial(DIGEST, "refused", why="too slow\nmore", mode="swap", run="r7"), "the changed profile was refused (swap): too slow"),  # noqa: E501
+        (trials.path(NAME), Trial(DIGEST, "accepted", run="r6"), "without a verdict"),
+        (trials.path(NAME), Trial("e" * 64, "accepted", run="r7"), "without a verdict"),
+    ):  # fmt: skip
+        after = seen("inactive", "").remembers(OWN).put("file", path, one.dump())
+        text = under_way.came_of(was, OWN, after.snapshot)
+        assert what in text, text
+        assert "run r7 began" in text
+    torn = seen("inactive", "").remembers(OWN, verdict="{")
+    assert "without a verdict" in under_way.came_of(was, OWN, torn.snapshot)
+
+
+def test_one_that_ended_without_its_run_is_no_longer_begun_and_not_ended() -> None:
+    run = LastRun("r7", "t", 0, None, AGAIN.text, NAME)
+    verdict = Trial(DIGEST, "accepted", run="r7").as_dict()
+    ended = cut_over.ended(run, guests(seen("inactive", ""), verdict=verdict))
+    assert (ended.unfinished, ended.ended_alone) == (
+        None,
+        f"{AGAIN.text}: it ended without its run, accepted",
+    )
+    other = Trial(DIGEST, "accepted", run="r6").as_dict()
+    assert cut_over.ended(run, guests(seen("inactive", ""), verdict=other)) == run
+    step = LastRun("r7", "t", 0, None, "build the engine")
+    assert cut_over.ended(step, guests(seen("inactive", ""), verdict=verdict)) == step
