@@ -84,6 +84,7 @@ def _words(asked: Cutover) -> dict[str, Any]:
     if beats and baseline is not None:
         beats += ["--baseline", baseline, "--profile", desired.digest]
     keep = ["--keep", trials.accepted_path(desired.name)] if asked.of or asked.candidate else []
+    outcome = [asked.record, *keep]
     return {
         "unit": desired.service.unit,
         "staged_unit": shlex.quote(desired.staged_unit),
@@ -106,7 +107,7 @@ def _words(asked: Cutover) -> dict[str, Any]:
         "gate_in_place": trial is None and bool(asked.gate),
         "beats": shlex.join(beats),
         "keep_baseline": shlex.quote(asked.keep_baseline) if asked.keep_baseline else "",
-        "outcome": shlex.join([asked.record, *keep]),
+        "outcome": shlex.join(outcome),
     }
 
 
