@@ -3,7 +3,6 @@ against it; no unreadable file, killed cut-over or stopped unit changes that."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -19,7 +18,6 @@ from provision.stack.cutover import Cutover
 from provision.stack.decide import Shipped, stack_plan
 from provision.stack.desired import DesiredService
 from provision.stack.held import Held
-from provision.stack.held import held as held_of
 from provision.stack.room import Room
 from provision.stack.scene import scene
 from provision.stack.trials import Trial
@@ -247,12 +245,17 @@ def test_nothing_that_stands_gives_way_without_a_trial_against_its_own_baseline(
     seen.cmd("in-place-tiny", f"{digests.get(live, '-')}\n{digests['same']}\n{open_}")
     at = scene(its, its.guests[0], own, host.snapshot, seen.snapshot, "")
     items = serving.decide(at, serving.choice(at), (), [])
-    law(at.held or Held(), items)
+    law(at.held or Held(), items, own)
 
 
-def law(held: Held, items: list[Item]) -> None:
-    """What stands and runs, or was accepted and can be started, is replaced only after a trial against its baseline."""
-    if not (held.stands_up or (held.can_stand and held.allows(held.stands))):
+def law(held: Held, items: list[Item], own: DesiredService) -> None:
+    """What stands and runs, or was accepted and can be started, is replaced only after a trial against its baseline.
+    What is down gives way in its place to the very same candidate with what was mended beside it, and the own profile
+    to the candidate that was held against it before."""
+    known = held.record(held.stands)
+    same = known is not None and known.of == candidate.identity(own)
+    starts = held.can_stand and held.allows(held.stands) and held.stands != own.digest and not same
+    if not (held.stands_up or starts):
         return
     kept = [key for key, one in held.readings.items() if one.digest == held.stands]
     # Of two readings the faster one: no less is asked for.
@@ -282,19 +285,11 @@ def test_the_law_of_what_stands_can_fail(machine: Machine, host: Seen, inside: S
     seen = stands(inside.remembers(own, accepted_as(own, OTHER)), own, OTHER)
     at = scene(its, its.guests[0], own, host.snapshot, seen.snapshot, "")
     items = serving.decide(at, serving.choice(at), (), [])
-    law(at.held or Held(), items)
+    law(at.held or Held(), items, own)
     cut = items[-1]
     for payload in (
         replace(cut.payload, trial=None),
         replace(cut.payload, gate=("--baseline", "/else.json")),
     ):
         with pytest.raises(AssertionError):
-            law(at.held or Held(), [replace(cut, payload=payload)])
-
-
-def test_what_is_held_says_where_an_unreadable_word_came_from(machine: Machine, inside: Seen) -> None:
-    own = wanted(with_candidate(machine))
-    seen = inside.remembers(own, json.dumps({"schema": "x"}))
-    found = held_of(own, seen.snapshot)
-    assert found.torn
-    assert not held_of(own, inside.remembers(own).snapshot).torn
+            law(at.held or Held(), [replace(cut, payload=payload)], own)
