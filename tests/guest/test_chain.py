@@ -272,7 +272,7 @@ def test_a_guest_alone_can_be_named(place: Place) -> None:
 
 
 def test_activate_is_refused_while_configure_has_work_left(place: Place) -> None:
-    place.write(flags=("--tok-s", "300"))
+    place.write(flags=("--tok-s", "210"))
     done = place.apply("--phases", "activate")
     assert done.returncode == 3, done.stderr
     assert "come first" in done.stderr
