@@ -11,11 +11,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from checks import child
 from checks.errors import BadInput
 from checks.model import Finding, Status
 from checks.serving import counters as counting
-from checks.serving import cpuwait, files, generate, metrics, process, record, window
+from checks.serving import cpuwait, files, generate, metrics, process, record, unitlog, window
 from checks.serving.address import server as address
 from checks.serving.client import Client, NoAnswer
 from checks.serving.enginelog import parse as parse_log
@@ -187,13 +186,7 @@ def _log(plan: Plan) -> str | None:
         return redacted(record.read_log(plan.log))
     if plan.unit is None:
         return None
-    if not re.fullmatch(r"[\w.@:-]+", plan.unit) or plan.unit.startswith("-"):
-        raise BadInput(f"--unit {plan.unit!r} is no name of a unit, like kpro-chat.service")
-    try:
-        ended = child.run(["journalctl", "-u", plan.unit, "-b", "-o", "cat", "--no-pager"], 20.0)
-    except OSError:
-        raise BadInput("--unit needs journalctl, which is not on this machine; give --log FILE") from None
-    return redacted(ended.stdout[: record.LOG_HEAD + record.LOG_TAIL].decode("utf-8", "replace"))
+    return unitlog.read(plan.unit)
 
 
 def _self_description(client: Client, log: str | None) -> dict[str, Any]:
