@@ -166,11 +166,13 @@ def _changed_refused(own: DesiredService, verdict: trials.Trial, again: str) -> 
 
 
 def _note(own: DesiredService, what: str, goes_on: str, verdict: trials.Trial, again: str) -> str:
-    cause = verdict.why.strip().splitlines()
+    lines = verdict.why.strip().splitlines()
+    # What was measured, and what that means where the diagnosis knows it.
+    cause = lines[:1] + [line for line in lines[1:2] if line.startswith("diagnosis: ")]
     return (
         f"{own.name}: {what} was refused on {verdict.when or 'an unknown day'}"
         + (f" (run {verdict.run})" if verdict.run else "")
-        + f": {cause[0] if cause else 'the cause was not kept'}. {own.name} goes on {goes_on}. It is tried again "
+        + f": {'; '.join(cause) or 'the cause was not kept'}. {own.name} goes on {goes_on}. It is tried again "
         f"when it changes in the inventory, or after: {again}"
     )
 
