@@ -116,7 +116,7 @@ def test_the_machine_fetches_the_model_and_the_service_answers(place: Hubbed) ->
         if path == LARGE or path.endswith(".safetensors")
     )
     assert "a command of an earlier run still works there" in done.stderr
-    assert re.search(rf"{REPO}: {LARGE} .*, \d+ % of .*, \S+ MiB/s, \d+ s left", done.stderr), done.stderr
+    assert re.search(rf"{REPO}: {LARGE} .*, \d+ % of .*, \S+ [KM]iB/s, \d+ s left", done.stderr), done.stderr
     assert place.leftovers() == []
     assert not list(place.models.glob(".incoming*"))
 
