@@ -18,7 +18,7 @@ from provision.acts import guests as guest_acts
 from provision.acts import service as service_acts
 from provision.plan import Step
 from provision.run import back, gating, rebooting
-from provision.run.carrying import Commands, carried, executing, guarded
+from provision.run.carrying import Commands, carried, executing, guarded, planned
 from provision.run.errors import ActFailed, Refused
 from provision.run.session import Session
 from provision.spec import Machine
@@ -47,16 +47,7 @@ def carry_out(kind: str) -> Commands:
     """Carries out the plan's items of one kind on this host."""
 
     def body(session: Session, host: Host, machine: Machine) -> Commands:
-        plan = session.plan(machine)
-        if plan.refusals:
-            raise Refused(plan.refusals)
-        items = plan.of(kind, host.name)
-        if not items:
-            host.noop(f"nothing to do for {kind}")
-            return
-        if executing(session.state):
-            session.check_against_shown(machine, plan)
-        for item in items:
+        for item in planned(session, host, machine, kind):
             yield FunctionCommand(carried(session, machine, item), (), {})
 
     yield from guarded(body)

@@ -6,8 +6,7 @@ from pyinfra.api.command import FunctionCommand
 from pyinfra.api.host import Host
 from pyinfra.api.operation import operation
 
-from provision.run.carrying import Commands, executing, guarded
-from provision.run.errors import Refused
+from provision.run.carrying import Commands, executing, guarded, planned
 from provision.run.session import Session
 from provision.run.trying import tried
 from provision.spec import Machine
@@ -19,20 +18,9 @@ def cut_over(kind: str, again: bool | None = None) -> Commands:
     those that start what is in service already, or only the others."""
 
     def body(session: Session, host: Host, machine: Machine) -> Commands:
-        plan = session.plan(machine)
-        if plan.refusals:
-            raise Refused(plan.refusals)
-        items = [
-            item
-            for item in plan.of(kind, host.name)
-            if again is None or (item.payload.mode == "again") is again
-        ]
-        if not items:
-            host.noop(f"nothing to do for {kind}")
-            return
-        if executing(session.state):
-            session.check_against_shown(machine, plan)
-        for item in items:
+        for item in planned(session, host, machine, kind):
+            if again is not None and (item.payload.mode == "again") is not again:
+                continue
             if item.id in session.tried.red:
                 session.tried.refused.append(session.tried.red[item.id])
                 host.noop("the candidate is red in step 9, and is not tried")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ipaddress
 import re
 from dataclasses import asdict
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, StrictInt, field_validator, model_validator
+from pydantic import AfterValidator, Field, StrictInt, model_validator
 
 from checks.serving.limits import Limits
 from provision.forms import Address, LocalPath, Name, Port, refuse
@@ -54,6 +54,10 @@ def thresholds(value: dict[str, float]) -> dict[str, float]:
     return value
 
 
+Variables = Annotated[dict[str, str], AfterValidator(variables)]
+Thresholds = Annotated[dict[str, float], AfterValidator(thresholds)]
+
+
 class Baseline(Spec):
     """What this service did when it was well: the figure that a regression is measured against."""
 
@@ -75,20 +79,10 @@ class Candidate(Spec):
     profile: str
     drafter: Model | None = None
     flags: tuple[str, ...] = ()
-    environment: dict[str, str] = Field(default_factory=dict)
-    thresholds: dict[str, float] = Field(default_factory=dict)
+    environment: Variables = Field(default_factory=dict)
+    thresholds: Thresholds = Field(default_factory=dict)
     beats: float | None = Field(default=None, gt=0, lt=100)
     mode: Literal["auto", "beside", "swap"] = "auto"
-
-    @field_validator("environment")
-    @classmethod
-    def _variables(cls, value: dict[str, str]) -> dict[str, str]:
-        return variables(value)
-
-    @field_validator("thresholds")
-    @classmethod
-    def _known(cls, value: dict[str, float]) -> dict[str, float]:
-        return thresholds(value)
 
 
 class Found(Spec):
@@ -119,13 +113,13 @@ class Service(Spec):
     drafter: Model | None = None
     profile: str = "plain"
     flags: tuple[str, ...] = ()
-    environment: dict[str, str] = Field(default_factory=dict)
+    environment: Variables = Field(default_factory=dict)
     listen: Address = "127.0.0.1"
     port: Port = 8000
     api_key_file: LocalPath | None = None
     ready_seconds: StrictInt = Field(default=900, ge=1)
     drain_seconds: StrictInt = Field(default=30, ge=0, le=3600)
-    thresholds: dict[str, float] = Field(default_factory=dict)
+    thresholds: Thresholds = Field(default_factory=dict)
     silences: tuple[Silence, ...] = ()
     replay: LocalPath | None = None
     baseline: Baseline | None = None
@@ -145,16 +139,6 @@ class Service(Spec):
         """Where the candidate answers on loopback while it is being judged: ten thousand above the service
         (8000 -> 18000), below it where that is no port."""
         return self.port + 10000 if self.port <= 55535 else self.port - 10000
-
-    @field_validator("environment")
-    @classmethod
-    def _variables(cls, value: dict[str, str]) -> dict[str, str]:
-        return variables(value)
-
-    @field_validator("thresholds")
-    @classmethod
-    def _known(cls, value: dict[str, float]) -> dict[str, float]:
-        return thresholds(value)
 
     @model_validator(mode="after")
     def _coherent(self) -> Service:

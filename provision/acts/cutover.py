@@ -99,7 +99,7 @@ def _words(asked: Cutover) -> dict[str, Any]:
         "trial_url": shlex.quote(trial.url) if trial else "",
         "provcheck": shlex.join([PYTHON, PYZ]),
         "environment": shlex.quote(desired.engine.path),
-        "key_variable": engines.kind_of(desired.service.engine.kind).key_variable or "KPRO_NO_KEY",
+        "key_variables": "\\|".join(engines.KEY_VARIABLES),
         "ready_seconds": desired.service.ready_seconds,
         "drain_seconds": asked.drain_seconds,
         "gate_seconds": gate_seconds(asked.gate),

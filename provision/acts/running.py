@@ -10,11 +10,9 @@ from collections.abc import Sequence
 
 from pyinfra.api.host import Host
 
-from provision.data.engines import KINDS
+from provision.data.engines import KEY_VARIABLES
 from provision.host import transport
 from provision.stack.desired import PYTHON, PYZ, DesiredService
-
-_KEYS = sorted({kind.key_variable for kind in KINDS if kind.key_variable is not None})
 
 _HEAD = """
 set -u
@@ -50,7 +48,7 @@ def asked(desired: DesiredService, command: str, words: Sequence[str]) -> str:
 def _head(desired: DesiredService) -> str:
     return _HEAD.format(
         unit=shlex.quote(desired.service.unit),
-        keys="\\|".join(_KEYS),
+        keys="\\|".join(KEY_VARIABLES),
         good=shlex.quote(desired.good_path),
         url=desired.url,
     )

@@ -191,6 +191,10 @@ KINDS = (
 )
 
 
+KEY_VARIABLES = tuple(sorted({row.key_variable for row in KINDS if row.key_variable is not None}))
+"""The variables in which a key may lie: what runs may be of another kind than what is to take its place."""
+
+
 def kind_of(kind: str) -> Kind:
     """The engine called ``kind``. Raises UnknownEngine."""
     for row in KINDS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -64,9 +65,10 @@ def describe(
     found = [function for function in view.pci_functions(snapshot) if function.is_gpu]
     gpus = [Gpu(bdf=str(gpu.bdf), model=named.get(gpu.bdf, f"10de:{gpu.device[2:]}")) for gpu in found]
     remarks: dict[int, list[str]] = {}
-    made = []
+    made: list[Guest] = []
     for container in hosts.containers(snapshot):
-        guest = _guest(container, snapshot, guests.get(container.id), baselines, remarks, general)
+        named_so = _free(name_of(container.name), {guest.name for guest in made})
+        guest = _guest(container, named_so, snapshot, guests.get(container.id), baselines, remarks, general)
         if guest is not None:
             made.append(guest)
     general += strays.of_machine(snapshot, {container.id for container in hosts.containers(snapshot)})
@@ -82,8 +84,15 @@ def describe(
     return Description(machine, general, remarks)
 
 
+def _free(name: str, taken: set[str]) -> str:
+    """Host names of containers repeat, names of an inventory do not: the second ``llm`` is ``llm-2``."""
+    names = (name if number == 1 else f"{name[:59]}-{number}" for number in itertools.count(1))
+    return next(one for one in names if one not in taken)
+
+
 def _guest(
     container: Container,
+    name: str,
     snapshot: Snapshot,
     inside: tuple[Snapshot, Snapshot] | None,
     baselines: Mapping[tuple[str, str], Baseline],
@@ -114,7 +123,7 @@ def _guest(
         except ValidationError:
             said.append(f"it shows {bind.source!r} at {bind.target!r}, which an inventory cannot name")
     guest = Guest(
-        name=name_of(container.name),
+        name=name,
         backend=container.backend,
         id=container.id,
         managed=False,

@@ -17,7 +17,7 @@ from provision import acts
 from provision.acts.voice import Voice
 from provision.plan import Item, Step
 from provision.run.back import see_services, take_back
-from provision.run.errors import ActFailed, RebootPending, RunError
+from provision.run.errors import ActFailed, RebootPending, Refused, RunError
 from provision.run.session import Session
 from provision.spec import Machine
 
@@ -45,6 +45,20 @@ def _fails(session: Session, host: Host, machine: Machine, error: RunError) -> F
         return False
 
     return FunctionCommand(fail, (), {})
+
+
+def planned(session: Session, host: Host, machine: Machine, kind: str) -> tuple[Item, ...]:
+    """The plan's items of one kind on this host, held against what was shown. Raises Refused and
+    HostChanged."""
+    plan = session.plan(machine)
+    if plan.refusals:
+        raise Refused(plan.refusals)
+    items = plan.of(kind, host.name)
+    if not items:
+        host.noop(f"nothing to do for {kind}")
+    elif executing(session.state):
+        session.check_against_shown(machine, plan)
+    return items
 
 
 def guarded(body: Callable[[Session, Host, Machine], Commands]) -> Commands:

@@ -41,16 +41,19 @@ def information(minor: int) -> str:
     return f"Model: \t\t NVIDIA RTX A6000\nDevice Minor: \t {minor}\n"
 
 
-def metal(conf: str = CONF, engines: str = "") -> Snapshot:
+def metal(conf: str = CONF, engines: str = "", *more: str) -> Snapshot:
+    """A machine with container 106, and after it one container per configuration of ``more``: 107, …"""
     seen = Seen().gpu("0000:42:00.0").gpu("0000:61:00.0")
     seen.put("pci", "/sys/bus/pci/devices", "")
     seen.put("file", "/proc/driver/nvidia/version", VERSION)
     seen.put("file", "/proc/driver/nvidia/gpus/0000:42:00.0/information", information(1))
     seen.put("file", "/proc/driver/nvidia/gpus/0000:61:00.0/information", information(0))
     seen.tools("pct").tools("lxc-ls", there=False)
-    seen.cmd("pct-list", "VMID       Status     Lock         Name\n106        running                 llm\n")
-    seen.cmd("pct-status-106", "status: running\n")
-    seen.put("file", "/etc/pve/lxc/106.conf", conf)
+    confs = dict(enumerate((conf, *more), 106))
+    rows = "".join(f"{vmid}        running                 llm\n" for vmid in confs)
+    seen.cmd("pct-list", "VMID       Status     Lock         Name\n" + rows)
+    for vmid, text in confs.items():
+        seen.cmd(f"pct-status-{vmid}", "status: running\n").put("file", f"/etc/pve/lxc/{vmid}.conf", text)
     seen.cmd("driver-packages", "ii |nvidia-driver-cuda|580.159.04-1\n").cmd("driver-receipts", "")
     for path in driver_seen.RUN_MARKS:
         seen.put("stat", path, None)
@@ -122,6 +125,18 @@ def test_a_proxmox_container_is_described_with_its_gpus_and_folders() -> None:
         ("/tank/models", "/srv/models", True)
     ]
     assert found.machine.managed is False
+
+
+def test_containers_of_one_host_name_get_names_of_their_own() -> None:
+    twins = [
+        CONF.replace("/dev/nvidia0", "/dev/null").replace("/dev/nvidia1", f"/dev/nvidia{n}") for n in (8, 9)
+    ]
+    found = describe.describe("kpro6", None, metal(CONF, "", *twins), {}, {})
+    assert [(guest.name, guest.id) for guest in found.machine.guests] == [
+        ("llm", "106"),
+        ("llm-2", "107"),
+        ("llm-3", "108"),
+    ]
 
 
 def test_the_driver_is_described_with_the_route_it_came_by() -> None:

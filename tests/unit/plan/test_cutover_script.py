@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -89,3 +90,19 @@ def test_what_mends_it_is_a_script_for_every_shape_and_holds_no_secret(desired: 
         done = subprocess.run(["sh", "-n"], input=text, text=True, capture_output=True, check=False)
         assert done.returncode == 0, (asked.mode, done.stderr)
         assert "must-not-be-seen" not in text
+
+
+@pytest.mark.parametrize("kind", ["standin", "sglang"])
+def test_what_serves_is_asked_with_its_key_whatever_takes_its_place(
+    desired: DesiredService, kind: str, tmp_path: Path
+) -> None:
+    engine = desired.service.engine.model_copy(update={"kind": kind})
+    other = replace(desired, service=desired.service.model_copy(update={"engine": engine}))
+    for text in (script(Cutover(other, None, "swap")), mending(Cutover(other, None, "swap"))):
+        key_of = "key_of() {" + text.split("key_of() {")[1].split("\n}")[0] + "\n}\n"
+        (tmp_path / "env").write_text('A="1"\nVLLM_API_KEY="a\\"b\\\\c"\nNOT_VLLM_API_KEY="2"\n')
+        subprocess.run(["sh", "-c", f"{key_of}key_of env key"], cwd=tmp_path, check=True)
+        assert (tmp_path / "key").read_text() == 'a"b\\c\n'
+        (tmp_path / "env").write_text('A="1"\n')
+        subprocess.run(["sh", "-c", f"{key_of}key_of env key"], cwd=tmp_path, check=True)
+        assert (tmp_path / "key").read_text() == ""
