@@ -13,7 +13,7 @@ _ERROR = re.compile(
 )
 # They tell that something was told above.
 _ECHO = re.compile(r"root cause|see (?:the )?(?:stack|above|log)", re.I)
-_STAMP = re.compile(r"^(?:\([\w.]+ pid=\d+\) )?(?:(?:ERROR|CRITICAL) [\d:. -]+(?:\[[^\]]*\] )?)?")
+_STAMP = re.compile(r"^(?:\([\w.]+ pid=\d+\) )?(?:(?:ERROR|CRITICAL) [\d:., -]+(?:\[[^\]]*\] )?)?")
 
 
 def last_error(log: str) -> str | None:

@@ -64,7 +64,9 @@ def _explains(report: dict[str, Any]) -> bool:
     return bool(diagnosis["causes"]) if isinstance(diagnosis, dict) and "causes" in diagnosis else True
 
 
-def keep(host: Host, service: str, digest: str, to: Belongs | None, run: str) -> dict[str, str]:
+def keep(
+    host: Host, service: str, digest: str, to: Belongs | None, run: str, shape: str = ""
+) -> dict[str, str]:
     """Decides about the fresh reading of a service: where it was kept and why, nothing where the kept ones stay or
     there is no fresh one. Raises ActFailed."""
     path = baselines.path(service, to.key if to is not None else digest[:12])
@@ -79,7 +81,9 @@ def keep(host: Host, service: str, digest: str, to: Belongs | None, run: str) ->
         for place in places:
             why = baselines.worth_keeping(_read(host, place), fresh)
             if why is not None:
-                shell.put(host, place, baselines.with_origin(fresh.encode(), run, digest, to), mode="600")
+                shell.put(
+                    host, place, baselines.with_origin(fresh.encode(), run, digest, to, shape), mode="600"
+                )
                 told[place] = why
     except NoReading as error:
         raise ActFailed(f"the measurement in {baselines.fresh(path)} cannot be kept: {error}") from error

@@ -135,6 +135,7 @@ def _told(asked: Cutover, run: str) -> dict[str, str]:
         "mode": asked.mode,
         "asked": asked.asked,
         "of": asked.of,
+        "beside": asked.beside,
         "forecast": asked.forecast,
         "run": run,
     }

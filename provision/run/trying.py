@@ -18,7 +18,7 @@ from provision.run.carrying import carried
 from provision.run.errors import CandidateRefused, RunError
 from provision.run.session import Session
 from provision.spec import Guest, Machine
-from provision.stack import baselines, candidate, trials
+from provision.stack import baselines, candidate, sameness, trials
 from provision.stack.cutover import Cutover, Measure
 from provision.stack.trials import NoVerdict, Trial
 
@@ -99,8 +99,9 @@ def _keep(session: Session, machine: Machine, host: Host, asked: Cutover | Measu
     guest: Guest = host.data.guest
     desired = asked.desired
     to = baselines.belongs(machine, guest, desired) if asked.digest == desired.digest else None
+    shape = sameness.shape(desired) if to is not None else ""
     try:
-        told = baseline.keep(host, desired.name, asked.digest, to, session.id)
+        told = baseline.keep(host, desired.name, asked.digest, to, session.id, shape)
     except RunError as error:
         session.say(f"{host.name}: {error}")
         return

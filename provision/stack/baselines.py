@@ -55,7 +55,8 @@ class Belongs:
 @dataclass(frozen=True)
 class Reading:
     """``tok_s`` decode tokens/s of one request, ``length`` the mean acceptance length (None without speculation);
-    ``belongs``, ``run``, ``digest`` (the profile that it was taken of) as far as the file says them."""
+    ``belongs``, ``run``, ``digest`` (the profile that it was taken of), ``shape`` (``sameness.shape`` of that) as far
+    as the file says them."""
 
     key: str
     tok_s: float
@@ -64,6 +65,7 @@ class Reading:
     run: str = ""
     digest: str = ""
     source: str = ""
+    shape: str = ""
     belongs: Mapping[str, Any] | None = None
 
     def as_dict(self) -> dict[str, Any]:
@@ -133,6 +135,7 @@ def read(key: str, text: str | None) -> Reading | None:
         run=_text(by.get("run")),
         digest=_text(by.get("digest")),
         source=_text(by.get("source")),
+        shape=_text(by.get("shape")),
         belongs=belongs if isinstance(belongs, dict) else None,
     )
 
@@ -162,11 +165,11 @@ def stated(baseline: Baseline) -> bytes:
     return (json.dumps(data, indent=1, sort_keys=True) + "\n").encode()
 
 
-def with_origin(measured: bytes, run: str, digest: str, to: Belongs | None) -> bytes:
+def with_origin(measured: bytes, run: str, digest: str, to: Belongs | None, shape: str = "") -> bytes:
     """A fresh reading with who took it and for what; ``to`` None: of a profile that the inventory no longer has. Raises
     NoReading."""
     read("", measured.decode(errors="replace"))
-    origin = {"run": run, "digest": digest, "belongs": to.as_dict() if to else None}
+    origin = {"run": run, "digest": digest, "shape": shape, "belongs": to.as_dict() if to else None}
     data = json.loads(measured) | {"kpro": origin}
     return (json.dumps(data, indent=1, sort_keys=True) + "\n").encode()
 

@@ -11,7 +11,7 @@ from typing import TypeGuard
 
 from provision.data import noise
 from provision.spec import Candidate, Service
-from provision.stack import trials
+from provision.stack import sameness, trials
 from provision.stack.desired import DesiredService, sha256
 from provision.stack.held import Held
 from provision.stack.standing import Standing
@@ -20,11 +20,13 @@ from provision.stack.standing import Standing
 @dataclass(frozen=True)
 class Choice:
     """``serve``: the profile that is to serve; None: what was last seen well stays, and the inventory has it no longer.
-    ``due``: the candidate that is to be tried once that serves."""
+    ``due``: the candidate that is to be tried once that serves. ``blocked``: why what the inventory says cannot be put
+    into force: what was seen, why it matters, the next step."""
 
     serve: DesiredService | None
     due: DesiredService | None = None
     notes: tuple[str, ...] = ()
+    blocked: tuple[str, str, str] | None = None
 
     @property
     def profiles(self) -> tuple[DesiredService, ...]:
@@ -59,7 +61,8 @@ def choose(own: DesiredService, held: Held | None, again: str = "") -> Choice:
         return Choice(promoted, None, (*notes, _without_verdict(own)))
     found = Choice(None, None, (*notes, stays)) if stays else _own(own, held, notes, again)
     if _was_refused(held.verdict, promoted, asked(own.service)):
-        return replace(found, notes=(*found.notes, _refused(own, held.verdict, again)))
+        blocked = _not_in_force(own, held) if stays else None
+        return replace(found, notes=(*found.notes, _refused(own, held.verdict, again)), blocked=blocked)
     return replace(found, due=promoted)
 
 
@@ -102,7 +105,8 @@ def _earlier(own: DesiredService, promoted: DesiredService, held: Held) -> str |
     if held.allows(held.stands):
         return (
             f"{own.name} runs a candidate that was accepted earlier and that the inventory no longer has; it stays "
-            "while there is another candidate. Without one, the service's own profile comes back"
+            "while there is another candidate. Without one, the service's own profile comes back. Environment, key and "
+            "address are those that it was started with"
         )
     if held.torn:
         return (
@@ -110,6 +114,20 @@ def _earlier(own: DesiredService, promoted: DesiredService, held: Held) -> str |
             "was a candidate that was accepted cannot be read, so it stays"
         )
     return None
+
+
+def _not_in_force(own: DesiredService, held: Held) -> tuple[str, str, str] | None:
+    """What stands is a candidate of an earlier inventory: what the service says now cannot be given to it."""
+    known = held.record(held.stands)
+    if known is None or not known.beside or known.beside == sameness.beside(own):
+        return None
+    return (
+        "it runs a candidate that the inventory no longer has, the candidate of today was refused, and environment, "
+        "key, address or model of the service are others than the one that runs was started with",
+        "they are not in force, and a key that was given up still opens it",
+        "write the candidate that runs into the inventory again, or take the candidate out, so that the service's own "
+        "profile comes back with them",
+    )
 
 
 def asked(service: Service) -> str:

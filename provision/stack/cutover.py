@@ -25,7 +25,8 @@ class Cutover:
     ``candidate``: it is one that the inventory tries, so its verdict is remembered, and a refusal is no failure of the
     service. ``asked``: what it is held to, in words that are kept with the verdict: other words, another trial.
     ``of``: the profile is this candidate (``candidate.identity``), on trial or in service already; its verdict is then
-    kept as a candidate's.
+    kept as a candidate's. ``beside``: what the service says beside the profile (``sameness.beside``), kept with the
+    verdict.
     """
 
     desired: DesiredService
@@ -39,6 +40,7 @@ class Cutover:
     candidate: bool = False
     asked: str = ""
     of: str = ""
+    beside: str = ""
 
     @property
     def record(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from checks.serving.limits import Limits
-from provision.stack import baselines, candidate
+from provision.stack import baselines, candidate, sameness
 from provision.stack.baselines import Reading
 from provision.stack.candidate import Choice
 from provision.stack.desired import DesiredService
@@ -62,8 +62,19 @@ def _kept(at: Scene, desired: DesiredService) -> Reading | None:
     # Without a candidate the inventory asks for this very profile, and that was measured before.
     if itself is not None and (at.own.candidate is None or seen.stands in ("", desired.digest)):
         return itself
-    found = (itself, _of(seen, seen.stands), seen.readings.get(at.key(desired)))
+    replaced, mine = _of(seen, seen.stands), sameness.shape(desired)
+    same = [one for one in seen.readings.values() if mine and one.shape == mine]
+    # Only what the service says beside it is another, or a candidate was taken out of the inventory: what a candidate
+    # of another shape could do is no measure for it.
+    if same and (replaced in same or (at.own.candidate is None and _was_candidate(seen))):
+        return max(same, key=lambda one: one.tok_s)
+    found = (itself, replaced, seen.readings.get(at.key(desired)))
     return max((one for one in found if one is not None), key=lambda one: one.tok_s, default=None)
+
+
+def _was_candidate(seen: Held) -> bool:
+    known = seen.record(seen.stands)
+    return known is not None and known.accepted and bool(known.of)
 
 
 def to_beat(at: Scene, desired: DesiredService, running: Reading | None) -> float:

@@ -9,7 +9,7 @@ from typing import Any
 from checks.snapshot import Snapshot
 from provision.plan import Item, Refusal, Step
 from provision.spec import Guest
-from provision.stack import baselines, beside, candidate, held, measures
+from provision.stack import baselines, beside, candidate, held, measures, sameness
 from provision.stack.baselines import Reading
 from provision.stack.candidate import Choice
 from provision.stack.conflicts import drop_ins, taken_port
@@ -56,6 +56,8 @@ def decide(at: Scene, chosen: Choice, changed: Collection[str], refusals: list[R
     """Everything of one service. ``changed``: digests of profiles whose engine is made anew in place, so that what runs
     of them is not what was seen well. Raises CouldNotLook."""
     items: list[Item] = []
+    if chosen.blocked:
+        refusals.append(Refusal(at.where, *chosen.blocked))
     if chosen.serve is not None:
         items += _serve(at, chosen.serve, chosen.serve.digest in changed, refusals)
     elif at.held is not None and not at.held.stands_up:
@@ -210,6 +212,7 @@ def _cutover(
         against is not None,
         candidate.asked(at.own.service) if of else candidate.asked_of_own(at.own.service),
         of,
+        sameness.beside(at.own),
     )
     kind = "service.cutover" if against is None else "service.candidate"
     item = Item(Step.SERVICE, kind, at.guest_host, at.own.name, _text(at, cutover), cutover)

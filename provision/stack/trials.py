@@ -25,8 +25,9 @@ class NoVerdict(ValueError):
 @dataclass(frozen=True)
 class Trial:
     """``digest``: of the profile at the service's address. ``asked``: what it was held to (``Cutover.asked``). ``of``:
-    of which candidate (``Cutover.of``); empty where it was none. Times in seconds, ``tok_s`` decode tokens/s of one
-    request, ``acceptance`` the mean acceptance length; None: not measured."""
+    of which candidate (``Cutover.of``); empty where it was none. ``beside``: what the service said beside it
+    (``sameness.beside``). Times in seconds, ``tok_s`` decode tokens/s of one request, ``acceptance`` the mean
+    acceptance length; None: not measured."""
 
     digest: str
     verdict: Verdict
@@ -42,6 +43,7 @@ class Trial:
     when: str = ""
     run: str = ""
     of: str = ""
+    beside: str = ""
 
     @property
     def accepted(self) -> bool:
@@ -85,7 +87,8 @@ def read(text: str | None) -> Trial | None:
     if verdict not in ("accepted", "refused"):
         raise NoVerdict(f"its verdict is {str(verdict)[:40]!r}")
     words: dict[str, Any] = {
-        name: _text(data.get(name)) for name in ("asked", "why", "mode", "forecast", "when", "run", "of")
+        name: _text(data.get(name))
+        for name in ("asked", "why", "mode", "forecast", "when", "run", "of", "beside")
     }
     figures: dict[str, Any] = {
         name: number(data.get(name))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from provision.plan import Item, Plan
 from provision.spec import Machine
-from provision.stack import baselines, beside, candidate, serving
+from provision.stack import baselines, beside, candidate, sameness, serving
 from provision.stack.cutover import Cutover
 from provision.stack.decide import Shipped, stack_plan
 from provision.stack.desired import DesiredService
@@ -22,7 +22,7 @@ from provision.stack.room import Room
 from provision.stack.scene import scene
 from provision.stack.trials import Trial
 from tests.unit.plan.seen import Seen
-from tests.unit.plan.tried import promoted, reading, runs, verdict, wanted, with_candidate
+from tests.unit.plan.tried import own_key, promoted, reading, runs, verdict, wanted, with_candidate
 
 OTHER = "e" * 64
 UP = "ActiveState=active\nSubState=running\nUnitFileState=enabled\n"
@@ -200,6 +200,81 @@ def test_a_candidate_is_the_same_one_whatever_the_service_says_beside_it(machine
     ]
     assert len({candidate.identity(wanted(one)) for one in (its, *others)}) == 4
     assert candidate.identity(wanted(machine)) == ""
+
+
+def shaped(own: DesiredService, tok_s: float, **more: Any) -> bytes:
+    return reading(tok_s, **{"digest": own.digest, "shape": sameness.shape(own)} | more)
+
+
+def held_to(decide: Decide, machine: Machine, seen: Seen) -> str:
+    (item,) = [item for item in decide(machine, seen).items if isinstance(item.payload, Cutover)]
+    assert (item.kind, item.payload.beats) == ("service.cutover", 0.8)
+    return baseline_of(item)
+
+
+def test_another_key_or_environment_is_held_to_what_is_started_so_and_not_to_a_faster_candidate_of_once(
+    decide: Decide, machine: Machine, inside: Seen
+) -> None:
+    was, fast = wanted(machine), promoted(wanted(with_candidate(machine)))
+    for change in ({"environment": {"A": "new"}}, {"port": 8123}):
+        its = changed(machine, **change)
+        own = wanted(its)
+        key = own_key(machine, was)
+        mine = baselines.own_key(key, was.digest)
+        kept = {mine: shaped(was, 203.0), key: shaped(fast, 2032.0)}
+        # The own profile serves again; or the candidate does, and is no longer in the inventory.
+        seen = stands(inside.remembers(own, None, kept), own, was.digest)
+        assert held_to(decide, its, seen) == baselines.path("tiny", mine)
+        gone = accepted_as(wanted(with_candidate(machine)), fast.digest)
+        seen = stands(inside.remembers(own, gone, kept), own, fast.digest)
+        assert held_to(decide, its, seen) == baselines.path("tiny", mine)
+
+
+def test_what_is_started_in_another_way_is_held_to_the_best_of_its_kind(
+    decide: Decide, machine: Machine, inside: Seen
+) -> None:
+    was, fast = wanted(machine), promoted(wanted(with_candidate(machine)))
+    its = changed(machine, flags=("--tok-s", "199"))
+    own, key = wanted(its), own_key(machine, was)
+    kept = {baselines.own_key(key, was.digest): shaped(was, 203.0), key: shaped(fast, 2032.0)}
+    seen = stands(inside.remembers(own, None, kept), own, was.digest)
+    assert held_to(decide, its, seen) == baselines.path("tiny", key)
+    # A candidate that became the service's own is what a change of it is held to.
+    its = changed(machine, flags=("--tok-s", "400"), environment={"A": "new"})
+    own = wanted(its)
+    gone = accepted_as(wanted(with_candidate(machine)), fast.digest)
+    seen = stands(inside.remembers(own, gone, kept), own, fast.digest)
+    assert held_to(decide, its, seen) == baselines.path("tiny", key)
+
+
+@pytest.mark.parametrize("change", [{"environment": {"A": "new"}}, {"port": 8123}])
+def test_a_change_that_cannot_reach_what_serves_is_never_called_in_sync(
+    decide: Decide, machine: Machine, inside: Seen, change: dict[str, Any]
+) -> None:
+    before = wanted(with_candidate(machine))
+    was = promoted(before).digest
+    accepted = accepted_as(before, was, beside=sameness.beside(before))
+    its = with_candidate(machine, flags=("--fault", "crash"))
+    for machine_now, blocked in ((its, False), (changed(its, **change), True)):
+        own = wanted(machine_now)
+        refused = verdict(own, "refused", of=candidate.identity(own))
+        seen = stands(inside.remembers(own, refused, accepted=accepted), own, was)
+        plan = decide(machine_now, seen)
+        assert [refusal.seen for refusal in plan.refusals if "was refused" in refusal.seen] == [
+            refusal.seen for refusal in plan.refusals
+        ]
+        assert bool(plan.refusals) is blocked
+        # While it is still to be tried, what the inventory says would come with it.
+        due = decide(machine_now, stands(inside.remembers(own, accepted), own, was))
+        assert not due.refusals
+        assert [kind for kind, *_ in cuts(due)] == ["service.candidate"]
+
+
+def test_another_key_is_another_thing_beside_the_profile(machine: Machine) -> None:
+    own = wanted(machine)
+    keys = {sameness.beside(replace(own, key=key)) for key in (None, "first", "second")}
+    assert len(keys) == 3
+    assert sameness.shape(own) == sameness.shape(replace(own, key="first"))
 
 
 DIGESTS = ("own", "promoted", "same", "other")

@@ -53,3 +53,8 @@ def test_the_command_prints_it_and_nothing_where_there_is_none(
     assert capsys.readouterr().out == "RuntimeError: x\n"
     assert main(["_lasterror", str(tmp_path / "none")]) == 0
     assert capsys.readouterr().out == ""
+
+
+def test_a_stamp_with_milliseconds_is_no_part_of_what_it_said() -> None:
+    line = "ERROR 2026-11-30 08:42:16,340 [kpro-standin] RuntimeError: Engine core initialization failed\n"
+    assert last_error(line) == "RuntimeError: Engine core initialization failed"
