@@ -239,6 +239,11 @@ def test_what_is_started_in_another_way_is_held_to_the_best_of_its_kind(
     kept = {baselines.own_key(key, was.digest): shaped(was, 203.0), key: shaped(fast, 2032.0)}
     seen = stands(inside.remembers(own, None, kept), own, was.digest)
     assert held_to(decide, its, seen) == baselines.path("tiny", key)
+    # Also where it was started so before: what it takes the place of was no candidate that was taken out.
+    before = wanted(changed(its, environment={"A": "old"}))
+    earlier = {baselines.own_key(key, before.digest): shaped(before, 199.0)}
+    seen = stands(inside.remembers(own, None, kept | earlier), own, fast.digest)
+    assert held_to(decide, its, seen) == baselines.path("tiny", key)
     # A candidate that became the service's own is what a change of it is held to.
     its = changed(machine, flags=("--tok-s", "400"), environment={"A": "new"})
     own = wanted(its)
