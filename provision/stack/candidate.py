@@ -52,7 +52,7 @@ def choose(own: DesiredService, held: Held | None, again: str = "") -> Choice:
     if _is_candidate(own, held, promoted):
         # The candidate is the service already, and something beside it changed: environment, key, address, model.
         if _was_refused(held.verdict, promoted, asked(own.service)):
-            return Choice(None, None, (*notes, _changed_refused(own, held.verdict, again)))
+            return _unchanged(own, held.verdict, notes, again)
         return Choice(promoted, None, notes)
     stays = _earlier(own, promoted, held)
     if held.allows(promoted.digest) and not stays:
@@ -60,10 +60,10 @@ def choose(own: DesiredService, held: Held | None, again: str = "") -> Choice:
     if stands == promoted.digest:
         return Choice(promoted, None, (*notes, _without_verdict(own)))
     found = Choice(None, None, (*notes, stays)) if stays else _own(own, held, notes, again)
-    if _was_refused(held.verdict, promoted, asked(own.service)):
-        blocked = _not_in_force(own, held) if stays else None
+    if _candidate_was_refused(held.verdict, own):
+        blocked = _not_in_force(own, held) if stays else found.blocked
         return replace(found, notes=(*found.notes, _refused(own, held.verdict, again)), blocked=blocked)
-    return replace(found, due=promoted)
+    return replace(found, due=promoted, blocked=None)
 
 
 def _own(own: DesiredService, held: Held, notes: tuple[str, ...], again: str) -> Choice:
@@ -75,7 +75,17 @@ def _own(own: DesiredService, held: Held, notes: tuple[str, ...], again: str) ->
         or not _was_refused(last, own, asked_of_own(own.service))
     ):
         return Choice(own, None, notes)
-    return Choice(None, None, (*notes, _changed_refused(own, last, again)))
+    return _unchanged(own, last, notes, again)
+
+
+def _unchanged(own: DesiredService, refused: trials.Trial, notes: tuple[str, ...], again: str) -> Choice:
+    """What stands, where what the inventory says of the service was refused: it is not in force, so not in sync."""
+    blocked = (
+        f"{own.name} runs as it was before: what the inventory says of it was refused, and is not in force",
+        "a key or an address that was given up still counts",
+        "change it in the inventory, or have it tried again as the note says",
+    )
+    return Choice(None, None, (*notes, _changed_refused(own, refused, again)), blocked)
 
 
 def _was_refused(
@@ -87,6 +97,13 @@ def _was_refused(
         and not verdict.accepted
         and (verdict.digest, verdict.asked) == (profile.digest, held_to)
     )
+
+
+def _candidate_was_refused(verdict: trials.Trial | None, own: DesiredService) -> TypeGuard[trials.Trial]:
+    """This candidate, held to the same, whatever the service says beside it: another key tries nothing again."""
+    if verdict is None or verdict.accepted or verdict.asked != asked(own.service):
+        return False
+    return verdict.digest == (own.candidate or own).digest or verdict.of == identity(own)
 
 
 def _is_candidate(own: DesiredService, held: Held, promoted: DesiredService) -> bool:
@@ -122,8 +139,8 @@ def _not_in_force(own: DesiredService, held: Held) -> tuple[str, str, str] | Non
     if known is None or not known.beside or known.beside == sameness.beside(own):
         return None
     return (
-        "it runs a candidate that the inventory no longer has, the candidate of today was refused, and environment, "
-        "key, address or model of the service are others than the one that runs was started with",
+        f"{own.name} runs a candidate that the inventory no longer has, the candidate of today was refused, and "
+        "environment, key, address or model of the service are others than the one that runs was started with",
         "they are not in force, and a key that was given up still opens it",
         "write the candidate that runs into the inventory again, or take the candidate out, so that the service's own "
         "profile comes back with them",

@@ -56,7 +56,8 @@ def decide(at: Scene, chosen: Choice, changed: Collection[str], refusals: list[R
     """Everything of one service. ``changed``: digests of profiles whose engine is made anew in place, so that what runs
     of them is not what was seen well. Raises CouldNotLook."""
     items: list[Item] = []
-    if chosen.blocked:
+    # What is down is started first, from its own files; what it lacks is told once it serves.
+    if chosen.blocked and at.held is not None and at.held.stands_up:
         refusals.append(Refusal(at.where, *chosen.blocked))
     if chosen.serve is not None:
         items += _serve(at, chosen.serve, chosen.serve.digest in changed, refusals)

@@ -123,6 +123,7 @@ def test_a_change_beside_the_candidate_that_was_refused_is_remembered(
     seen = stands(inside.remembers(own, refused, accepted=accepted_as(wanted(before), was)), own, was)
     plan = decide(its, seen)
     assert plan.items == ()
+    assert ["is not in force" in refusal.seen for refusal in plan.refusals] == [True]
     assert any("its changed profile was refused" in note for note in plan.notes)
     assert any("rm /var/lib/kpro/trials/tiny.json" in note for note in plan.notes)
 
@@ -138,6 +139,11 @@ def test_a_refused_change_of_the_own_profile_is_remembered_and_the_old_one_goes_
     seen = stands(inside.remembers(own, None, kept, service=refused), own, OTHER, up=up)
     plan = decide(its, seen)
     assert cuts(plan) == ([] if up else [("service.cutover", "again", OTHER)])
+    # While it serves, what the inventory says and is not in force is told; what is down is started first.
+    assert [refusal.seen for refusal in plan.refusals if "is not in force" in refusal.seen] == [
+        refusal.seen for refusal in plan.refusals
+    ]
+    assert bool(plan.refusals) is up
     (note,) = [note for note in plan.notes if "was refused" in note]
     assert "hangs" in note
     assert "rm /var/lib/kpro/trials/tiny.service.json" in note
@@ -273,6 +279,34 @@ def test_a_change_that_cannot_reach_what_serves_is_never_called_in_sync(
         due = decide(machine_now, stands(inside.remembers(own, accepted), own, was))
         assert not due.refusals
         assert [kind for kind, *_ in cuts(due)] == ["service.candidate"]
+
+
+def test_another_environment_of_the_service_tries_no_refused_candidate_again(
+    decide: Decide, machine: Machine, inside: Seen
+) -> None:
+    its = with_candidate(machine)
+    refused = verdict(wanted(its), "refused", of=candidate.identity(wanted(its)))
+    its = changed(its, environment={"A": "new"})
+    own = wanted(its)
+    seen = stands(inside.remembers(own, refused), own, wanted(machine).digest)
+    assert [kind for kind, *_ in cuts(decide(its, seen))] == ["service.cutover"]
+    other = with_candidate(changed(machine, environment={"A": "new"}), flags=("--tok-s", "500"))
+    seen = stands(inside.remembers(wanted(other), refused), wanted(other), wanted(machine).digest)
+    assert [kind for kind, *_ in cuts(decide(other, seen))] == ["service.cutover", "service.candidate"]
+
+
+def test_what_is_down_is_started_before_it_is_told_what_is_not_in_force(
+    decide: Decide, machine: Machine, inside: Seen
+) -> None:
+    before = wanted(with_candidate(machine))
+    was = promoted(before).digest
+    accepted = accepted_as(before, was, beside=sameness.beside(before))
+    its = changed(with_candidate(machine, flags=("--fault", "crash")), environment={"A": "new"})
+    own = wanted(its)
+    refused = verdict(own, "refused", of=candidate.identity(own))
+    plan = decide(its, stands(inside.remembers(own, refused, accepted=accepted), own, was, up=False))
+    assert not plan.refusals
+    assert cuts(plan) == [("service.cutover", "again", was)]
 
 
 def test_another_key_is_another_thing_beside_the_profile(machine: Machine) -> None:
