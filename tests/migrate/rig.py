@@ -26,6 +26,8 @@ HOST_PACKAGES = (*PACKAGES, "lxc", "openssh-server", "rsync", "haproxy", "curl")
 """What a host of the pair is made of."""
 BRIDGE = "10.87.0.1"
 START_SECONDS = 120
+DISK = "6g"
+"""What fits on a host's disk. Its memory is used for what is there only."""
 GUEST = "kpro-llm"
 """The container that kpro makes in each host."""
 
@@ -145,6 +147,8 @@ class Host:
 
     def destroy(self) -> None:
         self.kill()
+        for mount in (self.rootfs, LXC / self.container):
+            sh("umount", "-l", str(mount), check=False)
         shutil.rmtree(LXC / self.container, ignore_errors=True)
 
 
@@ -192,8 +196,9 @@ class Pair:
 
 
 def make_pair(root: Path, guest_root: Path, folder: Path) -> Pair:
-    """Both hosts, running and reachable by SSH with the key in ``folder``. ``guest_root``: the root that their own
-    containers are made of, as an operator carries it to a machine without a mirror."""
+    """Both hosts, running and reachable by SSH with the key in ``folder``. ``root``: what they are made of, unpacked.
+    ``guest_root``: the tarball that their own containers are made of, as an operator carries it to a machine without a
+    mirror."""
     sh("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / "key"))
     net = Net.make()
     hosts = [
@@ -216,18 +221,23 @@ def make_pair(root: Path, guest_root: Path, folder: Path) -> Pair:
 
 def _make(host: Host, root: Path, guest_root: Path, folder: Path) -> str:
     """Unpacks and configures a host; the line of ``known_hosts`` about it."""
-    rootfs = host.rootfs
-    rootfs.mkdir(parents=True)
-    sh("tar", "--numeric-owner", "--xattrs", "-xf", str(root), "-C", str(rootfs), timeout=120)
+    rootfs, own = host.rootfs, LXC / host.container
+    own.mkdir()
+    # What the hosts write lies in memory, up to the size of their disk; what they are made of is unpacked once.
+    sh("mount", "-t", "tmpfs", "-o", f"mode=755,size={DISK}", "kprotest", str(own))
+    for name in ("upper", "work", "rootfs"):
+        (own / name).mkdir()
+    layers = f"lowerdir={root},upperdir={own / 'upper'},workdir={own / 'work'}"
+    sh("mount", "-t", "overlay", "-o", layers, "kprotest", str(rootfs))
     (rootfs / "etc/hostname").write_text(f"{host.name}\n")
     # All roots of one tarball have the keys that its package made.
     for key in (rootfs / "etc/ssh").glob("ssh_host_*"):
         key.unlink()
     sh("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(rootfs / "etc/ssh/ssh_host_ed25519_key"))
-    own = rootfs / "root/.ssh"
-    own.mkdir(mode=0o700, exist_ok=True)
-    (own / "authorized_keys").write_text((folder / "key.pub").read_text())
-    (own / "authorized_keys").chmod(0o600)
+    allowed = rootfs / "root/.ssh/authorized_keys"
+    allowed.parent.mkdir(mode=0o700, exist_ok=True)
+    allowed.write_text((folder / "key.pub").read_text())
+    allowed.chmod(0o600)
     carried = rootfs / root_file("bookworm").lstrip("/")
     carried.parent.mkdir(parents=True, exist_ok=True)
     Path(f"{carried}.carried").write_text(f"{GIVEN}\n")
