@@ -8,7 +8,6 @@ from typing import Any
 
 from checks.snapshot import Snapshot
 from provision.stack import trials
-from provision.stack.desired import DesiredService
 from provision.stack.trials import NoVerdict, Trial
 
 
@@ -107,22 +106,30 @@ def _told(text: str) -> dict[str, str]:
     return {name: value for name, value in data.items() if isinstance(value, str)}
 
 
-def came_of(was: UnderWay, desired: DesiredService, after: Snapshot | None) -> str:
-    """What came of one that was at work when it was looked at first. Raises CouldNotLook."""
-    name = desired.name
-    began = f"the cut-over of kpro-{name}.service that run {was.run or '(unknown)'} began"
+def began(name: str, run: str) -> str:
+    return f"the cut-over of kpro-{name}.service that run {run or '(unknown)'} began"
+
+
+def verdict(name: str, run: str, digest: str, after: Snapshot | None) -> tuple[str, Trial] | None:
+    """What the guest remembers of a cut-over that has ended, and of what it was one. ``digest``: empty where it is not
+    known which profile was tried. Raises CouldNotLook."""
     for path, what in (
         (trials.path(name), "the candidate"),
         (trials.service_path(name), "the changed profile"),
+        (trials.back_path(name), "the profile that served before"),
     ):
         found = _record(path, after)
-        if found is None or found.run != was.run or found.digest != was.digest:
-            continue
-        down = f", down for {found.downtime_s:.1f} s" if found.downtime_s is not None else ""
-        why = found.why.strip().splitlines()
-        cause = f": {why[0]}" if why and not found.accepted else ""
-        return f"{began} has ended: {what} was {found.verdict} ({found.mode}{down}){cause}"
-    return f"{began} has ended without a verdict; its own words: /run/kpro-cutover/{name}/log in the guest"
+        if found is not None and found.run == run and digest in ("", found.digest):
+            return what, found
+    return None
+
+
+def came_of(name: str, what: str, found: Trial) -> str:
+    """The same, in words."""
+    down = f", down for {found.downtime_s:.1f} s" if found.downtime_s is not None else ""
+    why = found.why.strip().splitlines()
+    cause = f": {why[0]}" if why and not found.accepted else ""
+    return f"{began(name, found.run)} has ended: {what} was {found.verdict} ({found.mode}{down}){cause}"
 
 
 def _record(path: str, inside: Snapshot | None) -> Trial | None:

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from checks.snapshot import Snapshot
+from provision.host.last_run import Begun, LastRun
 from provision.plan import Item, Step
 from provision.stack import under_way
-from provision.status.looks import LastRun
 
 
 def kept(name: str, inside: Snapshot | None) -> dict[str, Any]:
@@ -43,13 +43,33 @@ def pending(items: Sequence[Item], guests: Sequence[Mapping[str, Any]]) -> tuple
 
 
 def ended(run: LastRun, guests: Sequence[Mapping[str, Any]]) -> LastRun:
-    """A cut-over that its run began and did not see the end of has ended, where its guest remembers that very run."""
+    """Cut-overs that their run began and did not see the end of have ended, where the guest remembers that very run;
+    one that puts nothing to the proof is over when none is at work and what serves was seen well."""
+    left, over = [], list(run.ended_alone)
+    for one in run.begun:
+        service = _service(one, guests) if one.is_cut_over else None
+        said = _ended(one, run.run, service) if service is not None else ""
+        if said:
+            over.append(f"{one.text}: it ended without its run, {said}")
+        else:
+            left.append(one)
+    return replace(run, begun=tuple(left), ended_alone=tuple(over))
+
+
+def _service(one: Begun, guests: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
     for guest in guests:
+        if one.host and one.host.rpartition("/")[2] != guest["guest"]:
+            continue
         for service in guest["services"]:
-            if run.unfinished is None or service["service"] != run.unfinished_service:
-                continue
-            for one in (service.get("verdict"), service.get("last_cut_over")):
-                if one and one["run"] == run.run:
-                    text = f"{run.unfinished}: it ended without its run, {one['verdict']}"
-                    return replace(run, unfinished=None, ended_alone=text)
-    return run
+            if service["service"] == one.subject:
+                return dict(service)
+    return None
+
+
+def _ended(one: Begun, run: str, service: Mapping[str, Any]) -> str:
+    if service.get("cut_over"):
+        return ""
+    for known in (service.get("verdict"), service.get("last_cut_over"), service.get("last_way_back")):
+        if known and known["run"] == run and one.digest in ("", known["digest"]):
+            return str(known["verdict"])
+    return "without a verdict; what serves now was seen well" if service.get("seen_well") else ""
