@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.guest.place import Place
-from tests.guest.rig import Container
+from tests.guest.rig import Container, eventually
 
 pytestmark = pytest.mark.usefixtures("one_operator")
 OWN = ("--tok-s", "150")
@@ -206,3 +206,31 @@ def test_after_a_refused_trial_the_way_back_is_still_there_and_what_is_taken_bac
     assert place.plan()["exit"] in (0, 10)
     assert place.apply().returncode == 0
     assert place.status()["runs"] == "own profile"
+
+
+def test_a_candidate_that_was_accepted_while_nobody_looked_is_told_and_its_reading_kept(place: Tried) -> None:
+    """The controller is killed at the trial's beginning; the next run begins when all is over."""
+    place.put("--tok-s", "1400")
+    begun = sum(map(_is_trial, place.events()))
+    process = place.start_apply()
+    assert place.wait_for(_is_trial, process, begun + 1)
+    run = [event for event in place.events() if _is_trial(event)][-1]["run"]
+    place.kill(process)
+    eventually(lambda: (place.status()["verdict"] or {}).get("run") == run, "a verdict of that run", 120)
+    eventually(lambda: place.status()["cut_over"] is None, "no cut-over is at work", 60)
+    held = len(place.status()["baselines"])
+    done = place.apply()
+    assert done.returncode == 0, done.stderr[-5000:]
+    assert f"that run {run} began has ended: the candidate was accepted (beside" in done.stderr
+    assert "baseline of tiny kept in " in done.stderr
+    status = place.status()
+    assert status["runs"] == "candidate"
+    assert len(status["baselines"]) > held
+    assert any((one["run"], one["profile"]) == (run, status["digest"]) for one in status["baselines"])
+    again = place.apply()
+    assert again.returncode == 0
+    assert "has ended" not in again.stderr
+
+
+def _is_trial(event: dict[str, Any]) -> bool:
+    return (event["event"], event.get("kind")) == ("begin", "service.candidate")
