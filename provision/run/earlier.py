@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from checks.snapshot import CouldNotLook, Snapshot
+from provision.acts import cutover
 from provision.host import last_run, transport
 from provision.host.observe import observe
 from provision.planner import Observed, settle
@@ -78,7 +79,8 @@ def tell(session: Session, machine: Machine, before: Observed | None) -> None:
     for left in unfinished(last, machine, services):
         found.setdefault((left.guest.name, left.desired.name), left)
     kept = False
-    for left in found.values() if found else ():
+    for left in found.values():
+        _wait(session, machine, left)
         observed = session.observed(machine)
         inside = observed.guests.get(left.guest.name)
         if inside is None:
@@ -88,6 +90,18 @@ def tell(session: Session, machine: Machine, before: Observed | None) -> None:
                 kept = _tell(session, machine, left, observed, inside) or kept
     if kept:
         session.new_epoch(machine)
+
+
+def _wait(session: Session, machine: Machine, left: Left) -> None:
+    """Nobody carries it any more, and it goes on in its guest: nothing is decided before it has ended. Raises
+    RunError."""
+    inside = session.observed(machine).guests.get(left.guest.name)
+    with suppress(CouldNotLook):
+        now = under_way.read(left.desired.name, inside)
+        if now is not None and now.at_work:
+            where = machine.guest_host_name(left.guest)
+            cutover.wait(session.host(where), left.desired, lambda line: session.say(f"{where}: {line}"))
+            session.new_epoch(machine)
 
 
 def _tell(session: Session, machine: Machine, left: Left, observed: Observed, inside: Snapshot) -> bool:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from checks.snapshot import Snapshot
+from provision.plan import Item
 from provision.stack import trials
 from provision.stack.trials import NoVerdict, Trial
 
 
 @dataclass(frozen=True)
 class UnderWay:
-    """``at_work``: its unit runs; else it was cut off, and not mended yet. ``since``: as systemd has it."""
+    """``at_work``: its unit runs; else it was cut off, and not mended yet. ``phase``: empty where it is in none, at its
+    begin and its end. ``ending``: it is being stopped, and mends what it left. ``since``: as systemd has it."""
 
     name: str
     at_work: bool
@@ -22,12 +24,13 @@ class UnderWay:
     mode: str = ""
     run: str = ""
     digest: str = ""
+    ending: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         return {
             "unit": self.unit,
             "at_work": self.at_work,
-            "phase": self.phase,
+            "phase": self.phase or None,
             "since": self.since or None,
             "mode": self.mode or None,
             "run": self.run or None,
@@ -50,12 +53,30 @@ class UnderWay:
         beside = self.mode == "beside" and self.phase in ("open", "trial", "gate", "drain")
         meanwhile = "serves meanwhile" if beside else "may be down meanwhile"
         return (
-            f"{self.unit} is at work: phase {self.phase}"
+            f"{self.unit} is at work: {self._where}"
             + (f", {self.mode}" if self.mode else "")
             + (f", since {self.since}" if self.since else "")
             + f"{by}. {service} {meanwhile}: do not start or stop it by hand; apply waits for the end and says what "
             "came of it"
         )
+
+    @property
+    def _where(self) -> str:
+        if self.ending:
+            return "it ends, and what it left half-way is put back"
+        return f"phase {self.phase}" if self.phase else "it has just begun, or is just over"
+
+    def later(self, item: Item) -> Item:
+        """A change of its service as it is shown meanwhile: what it will come to nobody can tell yet."""
+        return replace(item, text=f"once {self.unit} has ended{_IF}{item.text}")
+
+
+def waits(item: Item) -> bool:
+    """Is it one that ``later`` made?"""
+    return _IF in item.text
+
+
+_IF = ", if it is then still due: "
 
 
 def request(name: str) -> str:
@@ -88,11 +109,12 @@ def read(name: str, inside: Snapshot | None) -> UnderWay | None:
     return UnderWay(
         name,
         True,
-        phase or "open",
+        phase,
         pairs.get("ActiveEnterTimestamp", ""),
         told.get("mode", ""),
         told.get("run", ""),
         told.get("digest", digest),
+        pairs.get("ActiveState") == "deactivating",
     )
 
 

@@ -8,8 +8,9 @@ from typing import Any
 
 from checks.snapshot import Snapshot
 from provision.host.last_run import Begun, LastRun
-from provision.plan import Item, Step
+from provision.plan import Item
 from provision.stack import under_way
+from provision.stack.under_way import waits
 
 
 def kept(name: str, inside: Snapshot | None) -> dict[str, Any]:
@@ -26,20 +27,15 @@ def lines(service: Mapping[str, Any]) -> list[str]:
 
 def pending(items: Sequence[Item], guests: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     """What a plan has to do. Of a service whose cut-over is at work nobody can tell, and nothing is to be done by hand:
-    one line says so instead of its steps 9 and 10."""
-    busy = {
-        service["service"]: service["cut_over"]["unit"]
+    one line says so instead of its steps."""
+    busy = [
+        service["cut_over"]["unit"]
         for guest in guests
         for service in guest["services"]
         if (service.get("cut_over") or {}).get("at_work")
-    }
-    told = [
-        f"nothing by hand: {busy[item.subject]} is at work; look again when it has ended [{item.host}]"
-        if item.step >= Step.GATE and item.subject in busy
-        else f"{item.text} [{item.host}]"
-        for item in items
     ]
-    return tuple(dict.fromkeys(told))
+    told = [f"nothing by hand: {unit} is at work; look again when it has ended" for unit in busy]
+    return tuple(dict.fromkeys([*told, *(f"{item.text} [{item.host}]" for item in items if not waits(item))]))
 
 
 def ended(run: LastRun, guests: Sequence[Mapping[str, Any]]) -> LastRun:

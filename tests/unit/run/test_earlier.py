@@ -29,10 +29,12 @@ COMMAND = "units-cutover-tiny"
 GUEST_HOST = MACHINE.guest_host_name(GUEST)
 
 
-def look(command: str, verdict: Trial | None = None, **other: str) -> Observed:
+def look(
+    command: str, verdict: Trial | None = None, service: str | None = None, back: str | None = None
+) -> Observed:
     inside: Snapshot = (
         Seen()
-        .remembers(OWN, verdict.dump().decode() if verdict else None, **other)
+        .remembers(OWN, verdict.dump().decode() if verdict else None, None, service=service, back=back)
         .cmd(COMMAND, command)
         .snapshot
     )
@@ -73,11 +75,13 @@ class Told:
         self.journals: list[str] = []
         self.kept: list[tuple[str, str]] = []
         self.epochs = 0
+        self.waited = 0
         self.fresh = fresh
         monkeypatch.setattr(host_journal, "append", lambda host, run, line: self.journals.append(line))
         monkeypatch.setattr(earlier, "observe", lambda host, asked: Seen().cmd("last-run", last).snapshot)
         monkeypatch.setattr(earlier, "settle", lambda machine, guest, services, *_: services)
         monkeypatch.setattr("provision.run.readings.keep", self.keep)
+        monkeypatch.setattr("provision.acts.cutover.wait", self.wait)
         done = SimpleNamespace(ok=bool(words), text=words)
         monkeypatch.setattr("provision.host.transport.run", lambda *_, **__: done)
         session: Any = SimpleNamespace(
@@ -94,6 +98,9 @@ class Told:
     def keep(self, session: Any, machine: Any, host: Any, desired: Any, digest: str, run: str) -> bool:
         self.kept.append((digest, run))
         return self.fresh
+
+    def wait(self, *_: Any) -> None:
+        self.waited += 1
 
     def new_epoch(self, machine: Any) -> None:
         self.epochs += 1
@@ -116,8 +123,11 @@ def test_one_that_ended_while_nobody_looked_is_told_by_the_next_run(
 ) -> None:
     """By the machine's own journal: it was begun, and its run did not see the end."""
     one = Trial(DIGEST, "refused", why="too slow", mode="swap", run="r7").dump().decode()
-    name = {"service.cutover": "service", "service.rollback": "back"}.get(kind)
-    over = look(OVER, **{name: one}) if name else look(OVER, Trial(DIGEST, "refused", run="r7"))
+    over = {
+        "service.cutover": look(OVER, service=one),
+        "service.rollback": look(OVER, back=one),
+        "service.candidate": look(OVER, Trial(DIGEST, "refused", run="r7")),
+    }[kind]
     for before in (None, over):
         told = Told(monkeypatch, before, over, journal(("begin", kind)))
         assert "that run r7 began has ended: " in told.said[0]
@@ -127,11 +137,11 @@ def test_one_that_ended_while_nobody_looked_is_told_by_the_next_run(
 
 def test_nothing_is_said_where_none_was_left_or_it_is_still_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
     over = look(OVER, Trial(DIGEST, "accepted", run="r7"))
-    begun = ("begin", "service.candidate")
+    begun, work = ("begin", "service.candidate"), look(WORK)
     for before, after, last in (
         (None, over, ""),
         (over, over, ""),
-        (look(WORK), look(WORK), journal(begun)),
+        (work, look(WORK), journal(begun)),
         (over, over, journal(begun, ("done", "service.candidate"))),
         (over, over, journal(begun, ("failed", "service.candidate"))),
         (over, over, journal(("begin", "stack.stage"))),
@@ -139,6 +149,8 @@ def test_nothing_is_said_where_none_was_left_or_it_is_still_at_work(monkeypatch:
     ):
         told = Told(monkeypatch, before, after, last)
         assert (told.said, told.journals, told.kept) == ([], [], [])
+        # Nothing is decided while it is at work, also when nobody carries it any more.
+        assert (told.waited, told.epochs) == ((1, 1) if before is work else (0, 0))
 
 
 def test_the_reading_of_what_was_accepted_while_nobody_looked_is_kept_as_its_run_would_have(

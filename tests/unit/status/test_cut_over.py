@@ -51,9 +51,19 @@ def test_what_is_at_work_is_said_with_phase_and_since_when_and_what_not_to_do() 
 
 @pytest.mark.parametrize("told", ["", "{", "[]", '{"run": 7}'])
 def test_one_that_tells_nothing_of_itself_is_at_work_all_the_same(told: str) -> None:
-    found = under_way.read(NAME, seen("deactivating", "", told).snapshot)
+    found = under_way.read(NAME, seen("active", "", told).snapshot)
     assert found is not None
-    assert (found.at_work, found.phase, found.run) == (True, "open", "")
+    assert (found.at_work, found.phase, found.run) == (True, "", "")
+
+
+def test_one_that_is_in_no_phase_is_not_said_to_be_in_one() -> None:
+    """Its phase file comes after its unit, and goes before it."""
+    (line,) = cut_over.lines(cut_over.kept(NAME, seen(phase="").snapshot))
+    assert "at work: it has just begun, or is just over, swap" in line
+    assert "phase" not in line
+    assert (cut_over.kept(NAME, seen(phase="").snapshot)["cut_over"] or {})["phase"] is None
+    (line,) = cut_over.lines(cut_over.kept(NAME, seen("deactivating").snapshot))
+    assert "at work: it ends, and what it left half-way is put back" in line
 
 
 def test_one_that_was_cut_off_is_not_at_work_and_the_next_apply_mends_it() -> None:
@@ -76,10 +86,14 @@ def test_what_could_not_be_looked_at_is_not_taken_for_absent() -> None:
 
 def test_nobody_is_told_to_start_a_service_whose_cut_over_is_at_work() -> None:
     other = Item(Step.STACK, "stack.base", "c", "llm", "user kpro")
-    busy = cut_over.pending([other, AGAIN, AGAIN], guests(seen()))
-    assert busy == (
+    was = under_way.read(NAME, seen().snapshot)
+    assert was is not None
+    later = was.later(AGAIN)
+    assert later.text.startswith("once kpro-cutover-chat.service has ended, if it is then still due: start")
+    assert (later.id, later.shown_as) == (AGAIN.id, AGAIN.shown_as)
+    assert cut_over.pending([other, later, later], guests(seen())) == (
+        "nothing by hand: kpro-cutover-chat.service is at work; look again when it has ended",
         "user kpro [c]",
-        "nothing by hand: kpro-cutover-chat.service is at work; look again when it has ended [c]",
     )
     assert cut_over.pending([AGAIN], guests(seen("inactive"))) == (f"{AGAIN.text} [c]",)
 
