@@ -30,7 +30,9 @@ class Programs:
     clock: Callable[[], float] = field(default=time.monotonic, repr=False)
     sleep: Callable[[float], None] = field(default=time.sleep, repr=False)
 
-    name = "hooks on this controller"
+    @property
+    def name(self) -> str:
+        return "hooks on this controller"
 
     def check(self, *, begun: bool = False, cold: bool = False) -> list[Refusal]:
         seen = self.state()
@@ -120,8 +122,9 @@ class Programs:
             self._stop(f"{verb} ({self._words(verb)}): {self._why(error)}", "see what it waits for, by hand")
         if not done.ok:
             said = last_lines(self._text(done.text + "\n" + done.error_text))
+            words = f": it said{said}\n   " if said else ", without a word"
             self._stop(
-                f"{verb} ({self._words(verb)}) ended with {done.rc}{': it said' + said if said else ', without a word'}",
+                f"{verb} ({self._words(verb)}) ended with {done.rc}{words}",
                 "mend it, and run it by hand until it ends with 0",
             )
         return self.settled(who, self.spec.deadline_seconds)

@@ -30,7 +30,9 @@ class Traffic(Protocol):
     All of them raise TrafficError. None touches what somebody else has set.
     """
 
-    name: str
+    @property
+    def name(self) -> str:
+        """What it is, and where."""
 
     def check(self, *, begun: bool = False, cold: bool = False) -> list[Refusal]:
         """All that stands against leading requests here; changes nothing.
