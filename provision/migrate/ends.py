@@ -9,6 +9,7 @@ from typing import Literal
 from provision.adopt import words
 from provision.data.engines import KEY_VARIABLES
 from provision.guest.mounts import on_machine
+from provision.plan import Refusal
 from provision.spec import Found, Guest, Machine, Model, Service
 
 Role = Literal["source", "target"]
@@ -19,14 +20,19 @@ STAGING = ".incoming"
 
 @dataclass(frozen=True)
 class End:
-    """One end: ``inventory`` as it was named on the command line. ``extra_paths``: what else moves, in the guest."""
+    """One end: ``inventory`` as it was named on the command line."""
 
     role: Role
     inventory: str
     machine: Machine
     guest: Guest
     service: Service
-    extra_paths: tuple[str, ...] = ()
+
+    @property
+    def extra_paths(self) -> tuple[str, ...]:
+        """What else moves, in the guest."""
+        migration = self.service.migration
+        return tuple(one.path for one in migration.extra_paths) if migration is not None else ()
 
     @property
     def name(self) -> str:
@@ -109,6 +115,8 @@ class Pair:
 
     ``digests``: of the source's service as its inventory has it now, each with what it is (``own profile`` or
     ``candidate``); empty where kpro did not set it up. ``same_key``: are both ends' keys equal? None: not known.
+    ``commands``: the words that each end's engine is started with. ``also``: what another part refuses of its own
+    (the traffic before the service).
     """
 
     run: str
@@ -121,6 +129,8 @@ class Pair:
     reach: Reach | None = None
     port: int = 22
     asked: tuple[Asked, ...] = ()
+    commands: Mapping[Role, tuple[str, ...]] = field(default_factory=dict)
+    also: tuple[Refusal, ...] = ()
 
     @property
     def ends(self) -> tuple[End, End]:

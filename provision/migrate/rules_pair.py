@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 from provision.migrate.case import Case, Rule
 from provision.plan import Refusal
+from provision.spec import Migration
+from provision.spec_migration import disagreement
 
 
 def _same_machine(case: Case) -> Iterator[Refusal]:
@@ -97,16 +99,19 @@ def _key(case: Case) -> Iterator[Refusal]:
         )
 
 
-def _extra_forms(case: Case) -> Iterator[Refusal]:
-    source = case.pair.source
-    for path in source.extra_paths:
-        if path not in case.pair.extra_paths:
-            yield Refusal(
-                f"{case.pair.target.where}.migration.extra_paths",
-                f"{path} is named in {source.inventory} only",
-                "the target's inventory counts, so it would stay behind",
-                "name it in the target's inventory too, or take it out of the source's",
-            )
+def _settings(case: Case) -> Iterator[Refusal]:
+    source, target = case.pair.ends
+    for where, said in disagreement(target.service.migration or Migration(), source.service.migration):
+        yield Refusal(
+            f"{target.where}.{'.'.join(map(str, where))}",
+            said,
+            "what the source's inventory asks for would silently not be done",
+            "write it into the target's inventory, whose word holds, or take it out of the source's",
+        )
+
+
+def _also(case: Case) -> Iterator[Refusal]:
+    yield from case.pair.also
 
 
 RULES = (
@@ -119,5 +124,6 @@ RULES = (
     Rule("service name", "the two services have two names", _service),
     Rule("model", "the inventories name another model or revision", _model),
     Rule("key", "only one side asks for an API key, or both for different ones", _key),
-    Rule("extra paths named", "only the source's inventory names an extra path", _extra_forms),
+    Rule("settings", "the source's inventory says otherwise how the service moves", _settings),
+    Rule("traffic", "what leads the clients is not set up for two servers", _also),
 )
