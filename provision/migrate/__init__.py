@@ -1,0 +1,1 @@
+"""A service moves from one host to another."""
