@@ -1,1 +1,1 @@
-"""A service moves from one host to another."""
+"""A live service is moved to another machine: looked at, copied, proven there, and only then switched to."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 
-from provision.migrate.copy import ends, look, place, proof, progress, reasons, unit, way
+from provision.migrate.copy import ends, place, proof, reasons, scripts, unit, way
 from provision.migrate.copy.ends import Side
 from provision.migrate.copy.key import unauthorized
 from provision.migrate.copy.listing import Listing, NotRead, listing, named, sizes
 from provision.migrate.copy.model import CopyFailed, CopySettings, Folder, Progress
 from provision.migrate.copy.owners import pairs
-from provision.migrate.copy.parts import Part, Say, parts
+from provision.migrate.copy.parts import Part, Say, parts, with_keys
+from provision.migrate.copy.progress import Meter, Seen, look, seen
 from provision.migrate.copy.relay import Relay
 from provision.migrate.copy.split import split
 
@@ -22,8 +23,8 @@ class Copy:
     """Copies the folders of one run from the source's machine to the target's.
 
     In this order: ``prepare``, ``start``, ``wait``, ``verify``, ``place`` while the source serves; after the drain
-    ``delta``, ``verify(final=True)``, ``place(final=True)``; ``clean`` at the end, ``undo`` for the way back, ``forget``
-    when there is none any more. A resumed run makes the same calls. They raise CopyFailed, and TransportError when a
+    ``delta``, ``verify(final=True)``, ``place(final=True)``; ``clean`` at the end, ``undo`` for the way back,
+    ``forget`` when there is none any more. A resumed run makes the same calls. They raise CopyFailed, and TransportError when a
     machine is not reached; what runs on the source goes on.
     """
 
@@ -32,7 +33,7 @@ class Copy:
     ) -> None:
         self.run, self.source, self.target, self.settings = run, source, target, settings
         self.parts = parts(source, target, folders)
-        self._meter = progress.Meter()
+        self._meter = Meter()
         self._relay = Relay(run, source, target, settings)
 
     @property
@@ -141,7 +142,7 @@ class Copy:
             raise lost
 
     def undo(self) -> None:
-        """As if nothing had been copied: what this run put in place is removed as well, and what stood there is back."""
+        """As if nothing had been copied: what this run put in place is removed too, and what stood there is back."""
         lost: OSError | None = None
         try:
             self.clean()
@@ -179,12 +180,12 @@ class Copy:
             return
         way.write(self.source, self.run, "total", str(total).encode())
         way.write(self.source, self.run, "copy", unit.script(self.run, jobs, self.settings).encode())
-        self._meter = progress.Meter()
+        self._meter = Meter()
         ends.run(self.source, unit.start(self.run, self.settings), "starting the copy")
 
     def _before(self, part: Part) -> Listing:
         path = part.folder.source_path
-        script = unit.before(self.run, part.number, part.source)
+        script = scripts.before(self.run, part.number, part.source)
         done = ends.run(self.source, script, f"listing {path}", timeout=600)
         try:
             return listing(done.stdout)
@@ -212,8 +213,8 @@ class Copy:
             len(lists),
         )
 
-    def _look(self) -> progress.Seen:
-        return progress.seen(ends.run(self.source, progress.look(self.run), "looking at the copy").text)
+    def _look(self) -> Seen:
+        return seen(ends.run(self.source, look(self.run), "looking at the copy").text)
 
     def _state(self, part: Part) -> tuple[str, bool]:
         """``placed``, ``there`` or ``absent``, and whether something is gathered."""
@@ -222,7 +223,7 @@ class Copy:
         return words[0], words[1:] == ["staged"]
 
     def _followed(self, part: Part) -> bool:
-        return self.source.host(unit.has(self.run, f"{part.number}/followed")).ok
+        return self.source.host(scripts.has(self.run, f"{part.number}/followed")).ok
 
     def _failure(self, now: Progress) -> CopyFailed:
         if now.state == "none":
@@ -239,9 +240,9 @@ class Copy:
 
     def _missing(self, now: Progress) -> str:
         found = []
-        for part in way.with_keys(self.parts):
+        for part in with_keys(self.parts):
             done = ends.at(self.target, part.target, place.free(part.target), "looking at the target's disk")
-            free, inodes = (done.text.split() + ["", ""])[:2]
+            free, inodes = [*done.text.split(), "?", "?"][:2]
             found.append(
                 f"{part.target.parent} on {self.target.name} has {free} bytes and {inodes} inodes free"
             )

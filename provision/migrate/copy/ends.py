@@ -63,7 +63,7 @@ def run(
 def at(
     side: Side, place: Place, script: str, what: str, *, stdin: bytes = b"", timeout: float | None = 60
 ) -> Completed:
-    """The script where a place of the target is to be reached: on the machine, or in its container. Raises as ``run``."""
+    """The script where a place of the target is reached: on the machine, or in its container. Raises as ``run``."""
     return run(side, script, what, stdin=stdin, timeout=timeout, inside=place.container is not None)
 
 

@@ -26,7 +26,7 @@ rewrite() {
     was=$(stat -c '%i %s %Y %Z' -- "$f")
     cp --attributes-only --preserve=all -- "$f" "$t" 2>/dev/null || true
     # printf is the shell's own: what it says is in no argument list.
-    { [ -z "$ours" ] || printf '%s\\n' "$ours"; LC_ALL=C sed "/ $mark\$/d" -- "$f"; } > "$t"
+    { [ -z "$ours" ] || printf '%s\\n' "$ours"; LC_ALL=C sed "/ $mark\\$/d" -- "$f"; } > "$t"
     [ "$(stat -c '%a %u:%g' -- "$f")" = "$(stat -c '%a %u:%g' -- "$t")" ] ||
       { echo "owner and mode of $f cannot be kept" >&2; return 1; }
     cmp -s -- "$f" "$t" && return 0

@@ -79,7 +79,8 @@ if [ -e {kept} ]; then
     mv -T -- {path} {gone} && sync -- {parent}
   fi
   if [ -d {old} ]; then
-    [ ! -e {path} ] || {{ echo {path}" is there and is not what this run brought; what stood there is in "{old} >&2; exit 1; }}
+    [ ! -e {path} ] ||
+      {{ echo {path}" is not what this run brought; what stood there is in "{old} >&2; exit 1; }}
     mv -T -- {old} {path} && sync -- {parent}
   fi
   rm -rf --one-file-system -- {gone}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 
 from provision.hub.select import OWN
-from provision.migrate.copy import ends, hashing, place, unit, way
+from provision.migrate.copy import ends, hashing, place, scripts, way
 from provision.migrate.copy.differences import Difference, differences
 from provision.migrate.copy.listing import (
     FIND,
@@ -44,8 +44,8 @@ def proven(source: ends.Side, target: ends.Side, part: Part, run: str) -> bool:
 
 
 def verify(source: ends.Side, target: ends.Side, part: Part, run: str, state: str) -> list[str]:
-    """What differs between the source's folder and the target's, a line each; what has to be sent once more is noted for
-    the next start. ``state``: of ``place.state``. Raises CopyFailed."""
+    """What differs between the source's folder and the target's, a line each; what has to be sent once more is noted
+    for the next start. ``state``: of ``place.state``. Raises CopyFailed."""
     name = part.folder.source_path
     raw = _source(source, part, run)
     try:
@@ -81,7 +81,7 @@ def verify(source: ends.Side, target: ends.Side, part: Part, run: str, state: st
 
 
 def _source(source: ends.Side, part: Part, run: str) -> list[bytes]:
-    done = source.host(unit.known(run, part.number, part.source), timeout=600)
+    done = source.host(scripts.known(run, part.number, part.source), timeout=600)
     pieces = hashing.pieces(done.stdout, 4) if done.ok else None
     if pieces is None:
         raise CopyFailed(

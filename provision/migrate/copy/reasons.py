@@ -1,6 +1,7 @@
 """Why a copy stopped: what rsync and ssh say, what it means, and whether trying again can help. Pure.
 
-The words are rsync's (errcode.h, receiver.c, main.c), OpenSSH's (sshconnect.c, packet.c) and strerror's in the C locale.
+The words are rsync's (errcode.h, receiver.c, main.c), OpenSSH's (sshconnect.c, packet.c) and strerror's, all in the
+C locale.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from provision.migrate.copy import ends, hashing, unit
+from provision.migrate.copy import ends, hashing, scripts, unit
 from provision.migrate.copy.listing import FIND, Entry, Listing, NotRead, listing
 from provision.migrate.copy.model import CopySettings, Progress
 from provision.migrate.copy.parts import Part, Say
@@ -42,7 +42,9 @@ def missing(
     """Folders, small things and large files that are to be sent, as they are on the source; of a file with several
     names the first."""
     seen: set[str] = set()
-    folders, small, large = [], [], []
+    folders: list[Entry] = []
+    small: list[Entry] = []
+    large: list[Entry] = []
     for path in sorted(source):
         entry, there = source[path], target.get(path)
         if entry.kind == "d":
@@ -112,7 +114,7 @@ class Relay:
                     say(self.progress().line)
         self._state = "checking"
         for part, _ in self._work:
-            script = unit.sums(self.run_id, part.number, part.source)
+            script = scripts.sums(self.run_id, part.number, part.source)
             ends.run(self.source, script, f"taking checksums of {part.folder.source_path}", timeout=None)
         self._state, self._done = "done", self._total
         say(self.progress().line)
@@ -124,7 +126,7 @@ class Relay:
         make = f"mkdir -p -m 700 -- {shlex.quote(path)}; cd -- {shlex.quote(path)} && {FIND}"
         there = ends.at(self.target, part.target, make, "listing the target", timeout=600)
         again = ends.run(
-            self.source, unit.again(self.run_id, part.number), "reading what is to be sent again"
+            self.source, scripts.again(self.run_id, part.number), "reading what is to be sent again"
         )
         try:
             ours, theirs = listing(here.stdout), listing(there.stdout)
@@ -159,7 +161,7 @@ class Relay:
             return
         names = b"".join(b"./" + e.path.encode("utf-8", "surrogateescape") + b"\0" for e in entries)
         packed = ends.run(
-            self.source, unit.pack(part.source, job), "reading files", stdin=names, timeout=600
+            self.source, scripts.pack(part.source, job), "reading files", stdin=names, timeout=600
         ).stdout
         unpack = (
             f"cd -- {shlex.quote(path)} && tar -xpf - --numeric-owner --same-owner --delay-directory-restore"

@@ -13,18 +13,16 @@ from dataclasses import dataclass
 from provision.migrate.copy import hashing, reasons
 from provision.migrate.copy.key import HOST, folder, mark
 from provision.migrate.copy.listing import FIND
-from provision.hub.select import OWN
 from provision.migrate.copy.model import RUN_FOLDER, CopySettings, Place
 
-MANIFEST = OWN[0]
 GAVE_UP = 70
 """Exit status after which systemd does not start it again."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """One folder of a run. ``key``: number of the key that may write beside its place; ``users`` and ``groups``: rsync's
-    maps; ``lists``: how many lists of large files there are; ``send``: False where the target has the folder already
+    """One folder of a run. ``key``: number of the key that may write beside its place; ``users`` and ``groups``:
+    rsync's maps; ``lists``: how many lists of large files there are; ``send``: False where the target has the folder already
     and only checksums are needed."""
 
     number: int
@@ -54,7 +52,8 @@ cd {folder} || exit {gave_up}
 n=$(( $(cat attempt 2>/dev/null || echo 0) + 1 ))
 echo $n > attempt
 say() {{ # phase, why
-  printf 'phase=%s\\nattempt=%s\\nbegan=%s\\nwhy=%s\\n' "$1" "$n" "${{began:-0}}" "$2" > state.new && mv -f state.new state
+  printf 'phase=%s\\nattempt=%s\\nbegan=%s\\nwhy=%s\\n' "$1" "$n" "${{began:-0}}" "$2" > state.new
+  mv -f state.new state
 }}
 why() {{ cat -- *.err 2>/dev/null | grep -v '^$' | tail -n 3 | tr '\\n' ' ' | cut -c 1-600; }}
 fail() {{ # why: ends this try, and all of them when another one is useless
@@ -86,7 +85,8 @@ began=$(date +%s)
 rm -f -- *.out *.err
 say copying ''
 for k in {numbers}; do
-  [ -e $k/sums ] || ( enter $k && {{ {hashes}; }} > {folder}/$k/sums.new && mv -f {folder}/$k/sums.new {folder}/$k/sums ) 2>$k.hash &
+  [ -e $k/sums ] ||
+    ( enter $k && {{ {hashes}; }} > {folder}/$k/sums.new && mv -f {folder}/$k/sums.new {folder}/$k/sums ) 2>$k.hash &
 done
 send() {{ # folder, name of the outputs, KiB a second, more of rsync's arguments
   k=$1 o=$2 limit=$3
@@ -112,7 +112,8 @@ for k in {sent}; do
   send $k $k.rest '{all}' --delete || fail "$(why)"
 done
 for k in {numbers}; do
-  ( enter $k && {find} > {folder}/$k/after.new && mv -f {folder}/$k/after.new {folder}/$k/after ) 2>$k.err || fail "$(why)"
+  ( enter $k && {find} > {folder}/$k/after.new && mv -f {folder}/$k/after.new {folder}/$k/after ) 2>$k.err ||
+    fail "$(why)"
 done
 say checking ''
 wait
@@ -175,57 +176,6 @@ exec systemd-run --quiet --collect --unit={unit} --description='kpro: copy of a 
 """
 
 
-def write(run: str, name: str) -> str:
-    """Standard input becomes a file of the run's folder, in one step."""
-    path = f"{folder(run)}/{name}"
-    return (
-        f"set -eu; umask 077; mkdir -p -- $(dirname {path}); cat > {path}.new; mv -f -- {path}.new {path}\n"
-    )
-
-
-def before(run: str, number: int, source: Place) -> str:
-    """Takes down what lies in a folder before it is copied, and prints it. Checksums of other files than these are
-    forgotten."""
-    here = f"{folder(run)}/{number}"
-    return f"""set -eu
-umask 077
-mkdir -p -m 700 -- {here}
-( {hashing.enter(source)}; exec {FIND} ) > {here}/before.new
-cmp -s {here}/before {here}/before.new || rm -f -- {here}/sums {here}/after
-mv -f -- {here}/before.new {here}/before
-rm -f -- {here}/list.*
-cat {here}/before
-"""
-
-
-def known(run: str, number: int, source: Place) -> str:
-    """Prints what a folder held before the copy, its checksums, what it holds now, and its own manifest (``hashing.pieces``)."""
-    here = f"{folder(run)}/{number}"
-    return f"""set -eu
-cd {here}
-cat before; {hashing.SAY_NEXT}
-cat sums; {hashing.SAY_NEXT}
-{hashing.enter(source)}
-{FIND}; {hashing.SAY_NEXT}
-[ ! -f {MANIFEST} ] || [ -L {MANIFEST} ] || cat {MANIFEST}
-"""
-
-
-def probe(run: str, number: int) -> str:
-    """Does the key do what it is for? Sends an empty folder, and nothing is written."""
-    return f"""export LC_ALL=C
-cd {folder(run)} && mkdir -p empty || exit 1
-exec timeout 60 rsync -n -d -e 'ssh -F {folder(run)}/ssh.{number}' ./empty/ {HOST}: </dev/null
-"""
-
-
-def route(address: str) -> str:
-    """Prints the address that this machine has on the way to another one."""
-    return f"""a=$(getent ahosts {shlex.quote(address)} | head -n 1 | cut -d' ' -f1)
-ip -o route get "$a" 2>/dev/null | sed -n 's/.* src \([^ ]*\).*/\1/p' | head -n 1
-"""
-
-
 def stop(run: str) -> str:
     unit = f"{mark(run)}.service"
     return f"systemctl stop {unit} 2>/dev/null; systemctl reset-failed {unit} 2>/dev/null; true\n"
@@ -242,43 +192,3 @@ def clear_target(run: str) -> str:
     return f"rm -rf -- {folder(run)}\nrmdir -- {RUN_FOLDER} 2>/dev/null || true\n"
 
 
-def has(run: str, name: str) -> str:
-    return f"[ -e {folder(run)}/{name} ]"
-
-
-def again(run: str, number: int) -> str:
-    """Prints the names of files that are to be sent once more, and forgets them."""
-    name = f"{folder(run)}/{number}/again"
-    return f"[ ! -e {name} ] || {{ cat {name}; rm -f {name}; }}"
-
-
-def sums(run: str, number: int, source: Place) -> str:
-    """Takes the checksums of a folder, at low priority, where they are not taken yet."""
-    here = f"{folder(run)}/{number}"
-    return f"""set -eu
-umask 077
-[ ! -e {here}/sums ] || exit 0
-{hashing.LOW}
-( {hashing.enter(source)}; {hashing.hashes(True, 1)}; ) > {here}/sums.new
-mv -f -- {here}/sums.new {here}/sums
-"""
-
-
-def pack(source: Place, job: Job) -> str:
-    """Prints an archive of what standard input names, NUL after each, with the target's owners."""
-    maps = [
-        f"printf '%s\\n' {' '.join(shlex.quote(f'+{pair.replace(chr(58), chr(32) + chr(43))}') for pair in pairs)} > $t/{name}"
-        for name, pairs in (("owner", job.users), ("group", job.groups))
-        if pairs
-    ]
-    options = [
-        f"--{name}-map=$t/{name}" for name, pairs in (("owner", job.users), ("group", job.groups)) if pairs
-    ]
-    return f"""set -eu
-export LC_ALL=C
-t=$(mktemp -d /run/kpro-pack.XXXXXX)
-trap 'rm -rf -- "$t"' EXIT
-{chr(10).join(maps)}
-{hashing.enter(source)}
-tar --null --no-recursion --numeric-owner -S {" ".join(options)} --verbatim-files-from -T - -cf -
-"""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from provision.migrate.copy import ends, key, look, place, reasons, unit
+from provision.migrate.copy import ends, key, look, place, reasons, scripts
 from provision.migrate.copy.model import CopyFailed, CopySettings
 from provision.migrate.copy.parts import Part, with_keys
 
@@ -18,7 +18,7 @@ REFUSED = "Permission denied ("
 
 
 def write(source: ends.Side, run: str, name: str, data: bytes) -> None:
-    ends.run(source, unit.write(run, name), f"writing {name}", stdin=data)
+    ends.run(source, scripts.write(run, name), f"writing {name}", stdin=data)
 
 
 def gather(target: ends.Side, parts: tuple[Part, ...], run: str) -> None:
@@ -46,7 +46,7 @@ def open_way(
         write(source, run, f"ssh.{number}", key.ssh_config(run, number, settings).encode())
     rrsync = [ends.at(target, part.target, _RRSYNC, "looking for rrsync").text.strip() for part in keyed]
     given = settings.source_address
-    own = source.host(unit.route(settings.address)).text.strip() or None
+    own = source.host(scripts.route(settings.address)).text.strip() or None
 
     def put(came_from: str | None) -> str:
         """What a first connection said, nothing when it worked."""
@@ -69,7 +69,7 @@ def open_way(
 
 def _tried(source: ends.Side, run: str, keys: int) -> str:
     for number in range(keys):
-        done = source.host(unit.probe(run, number), timeout=90)
+        done = source.host(scripts.probe(run, number), timeout=90)
         if not done.ok:
             return " ".join(done.error_text.split())[-400:] or f"exit {done.rc}"
     return ""
