@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from datetime import datetime
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from provision.plan import Step as ChainStep
 from provision.report.document import Change, Step
