@@ -16,9 +16,9 @@ from provision.acts.voice import Voice
 from provision.data import engines
 from provision.host import transport
 from provision.run.errors import ActFailed
-from provision.stack import trials
 from provision.stack.cutover import Cutover
 from provision.stack.desired import PYTHON, PYZ, DesiredService
+from provision.stack.standing import Standing
 from provision.templates import render
 
 RECOVER = "/opt/kpro/bin/kpro-recover"
@@ -47,6 +47,10 @@ def cutover(host: Host, asked: Cutover, say: Voice) -> None:
     if asked.trial is not None:
         _put_trial(host, asked.trial, work)
     shell.put(host, f"{work}/told.json", json.dumps(_told(asked, say.run)).encode(), mode="600")
+    if asked.taken_back is not None:
+        was = asked.taken_back.verdict
+        shell.put(host, f"{work}/taken-back.json", was.dump(), mode="600")
+        shell.put(host, f"{work}/taken-back.why", was.why.encode(), mode="600")
     shell.put(host, f"{work}/run.sh", script(asked).encode(), mode="600")
     shell.put(host, f"{work}/mend.sh", mending(asked).encode(), mode="600")
     said: list[str] = []
@@ -83,8 +87,8 @@ def _words(asked: Cutover) -> dict[str, Any]:
     beats = ["--beats", f"{asked.beats:g}"] if asked.beats is not None else []
     if beats and baseline is not None:
         beats += ["--baseline", baseline, "--profile", desired.digest]
-    keep = ["--keep", trials.accepted_path(desired.name)] if asked.of or asked.candidate else []
-    outcome = [asked.record, *keep]
+    outcome = [asked.record, *([] if asked.back else ["--keep", asked.keep])]
+    was = asked.taken_back
     return {
         "unit": desired.service.unit,
         "staged_unit": shlex.quote(desired.staged_unit),
@@ -98,7 +102,7 @@ def _words(asked: Cutover) -> dict[str, Any]:
         "trial_name": trial.name if trial else "",
         "trial_url": shlex.quote(trial.url) if trial else "",
         "provcheck": shlex.join([PYTHON, PYZ]),
-        "environment": shlex.quote(desired.engine.path),
+        "of_inventory": not (asked.back or isinstance(desired, Standing)),
         "key_variables": "\\|".join(engines.KEY_VARIABLES),
         "ready_seconds": desired.service.ready_seconds,
         "drain_seconds": asked.drain_seconds,
@@ -108,6 +112,7 @@ def _words(asked: Cutover) -> dict[str, Any]:
         "beats": shlex.join(beats),
         "keep_baseline": shlex.quote(asked.keep_baseline) if asked.keep_baseline else "",
         "outcome": shlex.join(outcome),
+        "taken_back": shlex.join([was.path, "--keep", was.keep]) if was is not None else "",
     }
 
 

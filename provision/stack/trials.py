@@ -2,8 +2,10 @@
 
 ``/var/lib/kpro/trials/<service>.json`` holds the last one of a candidate, also of one that is the service and was made
 anew because something beside it changed; an accepted one that a later trial replaced stays beside it as
-``<service>.accepted.json``. ``<service>.service.json`` is the last cut-over of the service's own profile. What cannot
-be read as a verdict is none: nothing is put into service on its word, and nothing is taken out of it.
+``<service>.accepted.json``. ``<service>.service.json`` is the last cut-over of the service's own profile, and
+``<service>.service.accepted.json`` the accepted one before it. ``<service>.back.json`` is the last way back to what
+served before (``provision rollback --service``). What cannot be read as a verdict is none: nothing is put into service
+on its word, and nothing is taken out of it.
 """
 
 from __future__ import annotations
@@ -67,6 +69,14 @@ def accepted_path(service: str) -> str:
 
 def service_path(service: str) -> str:
     return f"{FOLDER}/{service}.service.json"
+
+
+def service_accepted_path(service: str) -> str:
+    return f"{FOLDER}/{service}.service.accepted.json"
+
+
+def back_path(service: str) -> str:
+    return f"{FOLDER}/{service}.back.json"
 
 
 def read(text: str | None) -> Trial | None:

@@ -173,3 +173,36 @@ def test_a_candidate_that_was_accepted_is_taken_back_and_not_put_into_service_ag
     assert any("taken back by hand" in note for note in again["machines"][0]["notes"])
     twice = place.provision("rollback", str(place.inventory), "--service", "tiny", "--yes")
     assert twice.returncode == 0, twice.stderr[-3000:]
+
+
+def test_after_a_refused_trial_the_way_back_is_still_there_and_what_is_taken_back_stays_out(
+    place: Tried,
+) -> None:
+    """A changed profile of the service itself is accepted, then a candidate is refused, then somebody goes back."""
+    own = ("--tok-s", "165")
+    place.put(own=own)
+    assert place.apply().returncode == 0
+    place.put("--tok-s", "100", own=own)
+    assert place.apply().returncode == 1
+    assert place.status()["runs"] == "own profile"
+    back = place.provision("rollback", str(place.inventory), "--service", "tiny", "--yes")
+    assert back.returncode == 0, back.stderr[-5000:]
+    assert "No run puts what was taken back into service again" in back.stderr
+    assert place.answer().strip()
+    assert place.status()["runs"] == "another profile"
+    pid = place.main_pid()
+    # What the inventory says was refused, so it is not in force: that is no "in sync".
+    shown = place.plan()
+    assert shown["exit"] == 3
+    assert any("taken back by hand" in note for note in shown["machines"][0]["notes"])
+    assert place.apply().returncode == 3
+    assert place.main_pid() == pid
+    twice = place.provision("rollback", str(place.inventory), "--service", "tiny", "--yes")
+    assert twice.returncode == 0
+    assert "nothing to put back" in twice.stderr
+    assert place.main_pid() == pid
+    # Written into the inventory, it is the service.
+    place.put()
+    assert place.plan()["exit"] in (0, 10)
+    assert place.apply().returncode == 0
+    assert place.status()["runs"] == "own profile"
