@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import chain
 
 from provision.report.document import Asked, Outcome, Refusal
@@ -82,8 +82,8 @@ def asked(journal: Journal, others: Sequence[Journal]) -> Asked:
     )
 
 
-def _iso(times: Sequence[object]) -> str:
-    return str(times[0]) if times else ""
+def _iso(times: Sequence[datetime]) -> str:
+    return times[0].isoformat(timespec="milliseconds") if times else ""
 
 
 def _once(names: Iterable[str]) -> tuple[str, ...]:

@@ -55,7 +55,7 @@ def from_zero(label: str, values: Sequence[float], *, top: float | None = None) 
     high = top if top is not None else max(values, default=0.0)
     if not _LEAST < high < math.inf:
         high = 1.0
-    raw = high / 4
+    raw = high / 5
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= raw * 0.999)
     count = math.ceil(high / step - 1e-9)
