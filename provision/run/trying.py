@@ -87,6 +87,7 @@ def _tell(session: Session, machine: Machine, host: Host, item: Item, seen: Tria
     if seen is not None:
         known = seen.as_dict()
         facts |= {name: known[name] for name in known if name not in ("run", "forecast", "asked")}
+        facts["baseline"] = baseline.held_to(host, asked)
     session.tried.trials.append(facts)
     with suppress(RunError, OSError):
         line = session.journal.write("trial", **facts)
