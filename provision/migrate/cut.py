@@ -104,7 +104,9 @@ def watch(m: Moving) -> str:
 def stop(m: Moving) -> str:
     source = m.living()
     if fence.look(source).run != m.run:
-        raise ActFailed(f"{source.name}: its fence is gone: two hosts could answer. Next: --resume, or --rollback")
+        raise ActFailed(
+            f"{source.name}: its fence is gone: two hosts could answer. Next: --resume, or --rollback"
+        )
     ask.stop(source)
     return f"{source.name} is stopped, intact, and kept from starting"
 

@@ -84,7 +84,9 @@ def activate(m: Moving) -> str:
         raise ActFailed(f"{m.target.name}: {service.unit} could not be enabled: {done.error_text}")
     ask.until_it_generates(m.target, m.run, m.poll)
     on_proof.keep(m, "activated")
-    return f"{service.unit} starts with {m.target.name}" + (" and has read what was copied last" if restart else "")
+    return f"{service.unit} starts with {m.target.name}" + (
+        " and has read what was copied last" if restart else ""
+    )
 
 
 def is_activated(m: Moving) -> bool:

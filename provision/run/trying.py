@@ -10,6 +10,7 @@ from typing import Any
 from pyinfra.api.host import Host
 from pyinfra.api.state import State
 
+from provision.acts import baseline
 from provision.host import transport
 from provision.plan import Item
 from provision.run import host_journal, readings
