@@ -16,7 +16,7 @@ built, from where, with which lock and patches, and how many earlier environment
 rows of `provision/data/`, made by `scripts/make-docs`.
 
 An earlier environment (`NAME` in `/opt/kpro/envs`) that no service was good with, and that no process runs from, can
-go. In the guest: `grep -l /opt/kpro/envs/NAME/ /etc/systemd/system/kpro-*.service /var/lib/kpro/last-good/*/unit
+go. In the guest: `grep -l /opt/kpro/envs/NAME/ /etc/systemd/system/kpro-*.service /var/lib/kpro/*/*/unit
 /proc/[0-9]*/cmdline`; where that finds nothing, `rm -r /opt/kpro/envs/NAME`.
 
 ## Sources

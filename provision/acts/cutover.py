@@ -16,9 +16,9 @@ from provision.acts.voice import Voice
 from provision.data import engines
 from provision.host import transport
 from provision.run.errors import ActFailed
-from provision.stack import trials
-from provision.stack.cutover import Cutover
+from provision.stack.cutover import Cutover, after
 from provision.stack.desired import PYTHON, PYZ, DesiredService
+from provision.stack.standing import Standing
 from provision.templates import render
 
 RECOVER = "/opt/kpro/bin/kpro-recover"
@@ -41,12 +41,16 @@ def cutover(host: Host, asked: Cutover, say: Voice) -> None:
     desired = asked.desired
     if asked.forecast:
         say(f"{desired.service.unit}: {asked.forecast}")
-    _follow(host, asked, say, start=False)
+    wait(host, desired, say)
     _arm(host)
     work = work_folder(desired)
     if asked.trial is not None:
         _put_trial(host, asked.trial, work)
     shell.put(host, f"{work}/told.json", json.dumps(_told(asked, say.run)).encode(), mode="600")
+    if asked.taken_back is not None:
+        was = asked.taken_back.verdict
+        shell.put(host, f"{work}/taken-back.json", was.dump(), mode="600")
+        shell.put(host, f"{work}/taken-back.why", was.why.encode(), mode="600")
     shell.put(host, f"{work}/run.sh", script(asked).encode(), mode="600")
     shell.put(host, f"{work}/mend.sh", mending(asked).encode(), mode="600")
     said: list[str] = []
@@ -60,6 +64,12 @@ def cutover(host: Host, asked: Cutover, say: Voice) -> None:
         lines = "\n".join(f"    {line}" for line in _last_words(said, done))
         raise ActFailed(f"putting {desired.service.unit} into service ended with {done.rc}:\n{lines}")
     caches.clean(host, say)
+
+
+def wait(host: Host, desired: DesiredService, say: Callable[[str], None]) -> None:
+    """Until no cut-over of the service is at work: one that an earlier run began is shown to its end. Raises
+    ActFailed."""
+    _follow(host, Cutover(desired, None, "again"), say, start=False)
 
 
 def work_folder(desired: DesiredService) -> str:
@@ -79,12 +89,12 @@ def mending(asked: Cutover) -> str:
 
 def _words(asked: Cutover) -> dict[str, Any]:
     desired, trial = asked.desired, asked.trial
-    baseline = _after(asked.gate, "--baseline")
+    baseline = asked.baseline
     beats = ["--beats", f"{asked.beats:g}"] if asked.beats is not None else []
     if beats and baseline is not None:
         beats += ["--baseline", baseline, "--profile", desired.digest]
-    keep = ["--keep", trials.accepted_path(desired.name)] if asked.of or asked.candidate else []
-    outcome = [asked.record, *keep]
+    outcome = [asked.record, *([] if asked.back else ["--keep", asked.keep])]
+    was = asked.taken_back
     return {
         "unit": desired.service.unit,
         "staged_unit": shlex.quote(desired.staged_unit),
@@ -98,7 +108,7 @@ def _words(asked: Cutover) -> dict[str, Any]:
         "trial_name": trial.name if trial else "",
         "trial_url": shlex.quote(trial.url) if trial else "",
         "provcheck": shlex.join([PYTHON, PYZ]),
-        "environment": shlex.quote(desired.engine.path),
+        "of_inventory": not (asked.back or isinstance(desired, Standing)),
         "key_variables": "\\|".join(engines.KEY_VARIABLES),
         "ready_seconds": desired.service.ready_seconds,
         "drain_seconds": asked.drain_seconds,
@@ -108,24 +118,15 @@ def _words(asked: Cutover) -> dict[str, Any]:
         "beats": shlex.join(beats),
         "keep_baseline": shlex.quote(asked.keep_baseline) if asked.keep_baseline else "",
         "outcome": shlex.join(outcome),
+        "taken_back": shlex.join([was.path, "--keep", was.keep]) if was is not None else "",
     }
 
 
 def gate_seconds(gate: tuple[str, ...]) -> int:
     """The longest that a measurement may take: twice its window, as much for each number at once, and some minutes."""
-    window = float(_after(gate, "--seconds") or _MEASURED_SECONDS)
-    levels = len((_after(gate, "--concurrency") or "").split(",")) if "--concurrency" in gate else 0
+    window = float(after(gate, "--seconds") or _MEASURED_SECONDS)
+    levels = len((after(gate, "--concurrency") or "").split(",")) if "--concurrency" in gate else 0
     return int(window * (2 + levels)) + _GATE_EXTRA_SECONDS
-
-
-def _after(words: tuple[str, ...], option: str) -> str | None:
-    """The value of an option, whichever way it is written."""
-    for index, word in enumerate(words):
-        if word == option and index + 1 < len(words):
-            return words[index + 1]
-        if word.startswith(f"{option}="):
-            return word.partition("=")[2]
-    return None
 
 
 def _told(asked: Cutover, run: str) -> dict[str, str]:

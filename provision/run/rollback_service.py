@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import re
+import base64
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from pyinfra.api.host import Host
 
+from checks.snapshot import CouldNotLook
 from provision import inventory
-from provision.acts import cutover, service, shell, stack
+from provision.acts import cutover, service, stack
 from provision.acts.voice import Voice
 from provision.host import transport
+from provision.host.last_run import BACK
 from provision.planner import settle
 from provision.run import host_journal, present
 from provision.run.commands import Answer, connected, finish
@@ -21,12 +24,10 @@ from provision.run.errors import EXIT_DONE, EXIT_ERROR, EXIT_USAGE, ActFailed, R
 from provision.run.journal import now
 from provision.run.session import Session
 from provision.spec import Machine
-from provision.stack import candidate, held, trials
+from provision.stack import going_back, held
 from provision.stack.cutover import Cutover
 from provision.stack.desired import DesiredService
 from provision.stack.held import Held
-
-KEPT = "/var/lib/kpro/last-good"
 
 
 @dataclass(frozen=True)
@@ -85,41 +86,41 @@ def _look(session: Session, machine: Machine, wanted: str) -> list[Before]:
             if inside is None:
                 raise RunError(f"{guest.name} does not run: start it (provision apply), then go back")
             host = session.host(machine.guest_host_name(guest))
-            has = held.held(own, inside)
-            back, said = _kept(host, own, has)
+            try:
+                has = held.held(own, inside)
+            except CouldNotLook as error:
+                why = "nothing was touched. Next: repair the guest until it can be read, then go back"
+                raise RunError(
+                    f"what {guest.name} holds of {own.name} cannot be told ({error}): {why}"
+                ) from error
+            back, said = going_back.profile_before(own, has, _files(host, own.name))
             found.append(Before(machine, host, own, has, back, said))
     return found
 
 
-def _kept(host: Host, own: DesiredService, has: Held) -> tuple[DesiredService | None, str]:
-    """The profile that served before, from the files that the last cut-over kept, or why there is none."""
-    parts = {}
-    for part in ("unit", "env", "url"):
-        done = transport.run(host, f"cat {KEPT}/{own.name}/{part}", timeout=60)
-        if not done.ok:
-            return None, f"{own.name}: no profile served before the one that serves now"
-        parts[part] = done.text
-    digest = re.search(r"^Environment=KPRO_DIGEST=([0-9a-f]{64})$", parts["unit"], re.MULTILINE)
-    if digest is None:
-        return None, f"{own.name}: what is kept in {KEPT}/{own.name} is no unit of kpro's; it is left alone"
-    if digest[1] == has.serving:
-        return None, f"{own.name}: the profile that served before serves now"
-    if has.verdict is not None and has.verdict.digest == digest[1] and not has.verdict.accepted:
-        return None, f"{own.name}: what served before was taken back already ({has.verdict.when})"
-    if parts["url"].strip() != own.url:
-        return None, (
-            f"{own.name}: what served before did so at {parts['url'].strip()}, and the inventory says {own.url}: put "
-            "its port and address back there, then go back"
+def _files(host: Host, name: str) -> dict[str, str]:
+    """What the last cut-overs kept, by path; what is not there is left out. Raises RunError."""
+    paths = going_back.paths(name)
+    look = "if [ -e $f ]; then printf +; base64 -w 0 $f || exit 1; fi; echo"
+    done = transport.run(host, f"for f in {' '.join(paths)}; do {look}; done", timeout=60)
+    lines = done.text.splitlines()
+    if not done.ok or len(lines) != len(paths):
+        raise RunError(
+            f"what served before {name} cannot be read in its guest: {done.error_text.strip()[:200] or 'no answer'}; "
+            "nothing was touched. Next: make its files below /var/lib/kpro readable, then go back"
         )
-    kept = replace(own, unit=parts["unit"], environment=parts["env"], digest=digest[1])
-    return replace(kept, trial=None, candidate=None, staging="back"), ""
+    found = {path: line[1:] for path, line in zip(paths, lines, strict=True) if line}
+    return {path: base64.b64decode(line).decode(errors="replace") for path, line in found.items()}
 
 
 def _text(before: Before) -> str:
-    now, then = before.held.serving or "nothing that was seen well", before.back.digest if before.back else ""
+    serves, then = (
+        before.held.stands or "nothing that was seen well",
+        before.back.digest if before.back else "",
+    )
     return (
-        f"{before.own.name}: {now[:12]} gives way to {then[:12]}, which served before; it is down for one start, and "
-        "back as it is now if that does not generate"
+        f"{before.own.name}: {serves[:12]} gives way to {then[:12]}, which served before; it is down for one start, "
+        "and back as it is now if that does not generate"
     )
 
 
@@ -129,38 +130,30 @@ def _go_back(session: Session, before: Before) -> tuple[tuple[str, ...], int]:
     if back is None:
         return (), EXIT_DONE
     voice = Voice(session.id, session.say)
+    item = {"kind": BACK, "subject": before.own.name, "text": _text(before)}
     try:
         session.check_lock(before.machine)
-        _note(session, before, "rollback", todo=[_text(before)])
+        _note(session, before, "rollback", **item, details={"digest": back.digest}, todo=[_text(before)])
         stack.stage(host, back, voice)
-        cutover.cutover(host, Cutover(back, None, "swap", drain_seconds=back.service.drain_seconds), voice)
-        _taken_back(session, before)
+        # The guest itself remembers what was taken back: it does so also when nobody looks any more.
+        was = going_back.taken_back(before.own, before.held, now(), session.id)
+        drain = back.service.drain_seconds
+        asked = Cutover(back, None, "swap", drain_seconds=drain, back=True, taken_back=was)
+        cutover.cutover(host, asked, voice)
         done = service.prove(host, before.own)
         if not done.ok:
             raise ActFailed(f"{back.service.unit} was put back and does not generate: {done.text.strip()}")
-        _note(session, before, "rolled back", back=[_text(before)], left=[])
+        if was is not None:
+            again = "No run puts what was taken back into service again, until it changes in the inventory"
+            session.say(f"{host.name}: {again}, or in the guest: rm {was.path}")
+        _note(session, before, "rolled back", **item, back=[_text(before)], left=[])
     except RunError as error:
         session.problems.append(error)
         session.say(f"{host.name}: {error}")
+        with suppress(RunError, OSError):
+            _note(session, before, "failed", **item, why=str(error))
         return (str(error),), error.exit_code or EXIT_ERROR
     return (), EXIT_DONE
-
-
-def _taken_back(session: Session, before: Before) -> None:
-    """The verdict on what served until now: without this the next run would put it into service again."""
-    was = before.held.serving
-    name = before.own.name
-    if before.own.candidate is None or before.own.candidate.digest != was:
-        return
-    verdict = before.held.verdict
-    told = verdict if verdict is not None and verdict.digest == was else None
-    asked = told.asked if told is not None else ""
-    why = "it was accepted, and taken back by hand (provision rollback)"
-    record = trials.Trial(
-        was, "refused", asked or candidate.asked(before.own.service), why, when=now(), run=session.id
-    )
-    shell.run(before.host, "install -d -m 700 /var/lib/kpro/trials", "making /var/lib/kpro/trials")
-    shell.put(before.host, trials.path(name), record.dump(), mode="600")
 
 
 def _note(session: Session, before: Before, event: str, **facts: object) -> None:

@@ -7,6 +7,18 @@ from typing import Literal
 
 from provision.stack import trials
 from provision.stack.desired import DesiredService
+from provision.stack.trials import Trial
+
+
+@dataclass(frozen=True)
+class TakenBack:
+    """The profile that is taken out of service by the way back: ``verdict`` on it, written into ``path`` by the guest
+    itself once what served before generates; ``keep``: where an accepted one of another profile goes that was there."""
+
+    verdict: Trial
+    path: str
+    keep: str
+
 
 Mode = Literal["first", "again", "beside", "swap"]
 """``first``: nobody serves. ``again``: the very same profile is started and looked at again. ``beside``: it is tried
@@ -26,7 +38,7 @@ class Cutover:
     service. ``asked``: what it is held to, in words that are kept with the verdict: other words, another trial.
     ``of``: the profile is this candidate (``candidate.identity``), on trial or in service already; its verdict is then
     kept as a candidate's. ``beside``: what the service says beside the profile (``sameness.beside``), kept with the
-    verdict.
+    verdict. ``back``: it goes back to what served before; ``taken_back``: what must not come again by itself.
     """
 
     desired: DesiredService
@@ -41,16 +53,41 @@ class Cutover:
     asked: str = ""
     of: str = ""
     beside: str = ""
+    back: bool = False
+    taken_back: TakenBack | None = None
+
+    @property
+    def baseline(self) -> str | None:
+        """Path in the guest of what it is held against."""
+        return after(self.gate, "--baseline")
 
     @property
     def record(self) -> str:
         """Where its verdict is kept."""
         name = self.desired.name
+        if self.back:
+            return trials.back_path(name)
         return trials.path(name) if self.of or self.candidate else trials.service_path(name)
+
+    @property
+    def keep(self) -> str:
+        """Where an accepted verdict goes that is there already."""
+        name = self.desired.name
+        return trials.accepted_path(name) if self.of or self.candidate else trials.service_accepted_path(name)
 
     @property
     def digest(self) -> str:
         return self.desired.digest
+
+
+def after(words: tuple[str, ...], option: str) -> str | None:
+    """The value of an option, whichever way it is written."""
+    for index, word in enumerate(words):
+        if word == option and index + 1 < len(words):
+            return words[index + 1]
+        if word.startswith(f"{option}="):
+            return word.partition("=")[2]
+    return None
 
 
 @dataclass(frozen=True)

@@ -22,9 +22,8 @@ class Figures:
 
 def figures(digest: str, held: Held) -> Figures:
     """Of the profile itself where it was started before, else of what was last started for this service."""
-    known = [one for one in (held.verdict, held.accepted, held.last) if one is not None]
-    itself = [one for one in known if one.digest == digest and one.start_s is not None]
-    serves = [one for one in known if one.digest == held.good and one.start_s is not None]
+    itself = [one for one in held.verdicts if one.digest == digest and one.start_s is not None]
+    serves = [one for one in held.verdicts if one.digest == held.good and one.start_s is not None]
     measured = next((one.measured_s for one in (*itself, *serves) if one.measured_s is not None), None)
     if itself:
         return Figures(itself[0].start_s, "from the start it needed last time", measured)

@@ -20,8 +20,9 @@ class Held:
     """``good``: digest of the profile that was last seen well; ``running``: of the one whose process runs; ``live``: of
     the unit file in place; ``kept``: of the one that a cut-over keeps to go back to; empty where there is none.
     ``open``: a cut-over was begun and did not end. ``verdict``: of the last trial; ``accepted``: of the last one that
-    was accepted. ``torn``: verdicts on candidates are there and cannot be read. ``unread``: what is there and cannot be
-    read, in words."""
+    was accepted. ``last``: on the service's own profile, ``before``: of the accepted one before that, ``back``: of the
+    last way back (``provision rollback --service``). ``torn``: verdicts on candidates are there and cannot be read.
+    ``unread``: what is there and cannot be read, in words."""
 
     good: str = ""
     running: str = ""
@@ -29,6 +30,8 @@ class Held:
     verdict: Trial | None = None
     accepted: Trial | None = None
     last: Trial | None = None
+    before: Trial | None = None
+    back: Trial | None = None
     readings: Mapping[str, Reading] = field(default_factory=dict)
     unread: tuple[str, ...] = ()
     live: str = ""
@@ -62,6 +65,12 @@ class Held:
         """Was exactly this profile tried and accepted?"""
         known = self.record(digest)
         return known is not None and known.accepted
+
+    @property
+    def verdicts(self) -> tuple[Trial, ...]:
+        """All that is remembered, whatever it was a trial of."""
+        known = (self.verdict, self.accepted, self.last, self.before, self.back)
+        return tuple(one for one in known if one is not None)
 
     def record(self, digest: str) -> Trial | None:
         """The last verdict on this profile as a candidate: what was accepted once may have been refused, or taken back,
@@ -99,8 +108,9 @@ def _started(desired: DesiredService) -> str:
     return f"started-{desired.name}" + (f"-{desired.staging}" if desired.staging else "")
 
 
-def _records(name: str) -> tuple[str, str, str]:
-    return trials.path(name), trials.accepted_path(name), trials.service_path(name)
+def _records(name: str) -> tuple[str, ...]:
+    own = (trials.service_path(name), trials.service_accepted_path(name), trials.back_path(name))
+    return trials.path(name), trials.accepted_path(name), *own
 
 
 def held(desired: DesiredService, inside: Snapshot) -> Held:
@@ -113,7 +123,7 @@ def held(desired: DesiredService, inside: Snapshot) -> Held:
     unread: list[str] = []
     found = [_trial(path, inside, unread) for path in _records(desired.name)[:2]]
     torn = bool(unread)
-    found.append(_trial(trials.service_path(desired.name), inside, unread))
+    found += [_trial(path, inside, unread) for path in _records(desired.name)[2:]]
     up = "ActiveState=active" in state.split()
     # Something was seen well here, and what it was cannot be read: nothing that is in place is replaced for that.
     now = (kept if is_open else "") or (running.strip() if up else "") or live
@@ -128,6 +138,8 @@ def held(desired: DesiredService, inside: Snapshot) -> Held:
         verdict=found[0],
         accepted=found[1] if found[1] and found[1].accepted else None,
         last=found[2],
+        before=found[3],
+        back=found[4],
         readings=readings(desired.name, inside, unread),
         unread=tuple(unread),
     )

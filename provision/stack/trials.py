@@ -2,16 +2,22 @@
 
 ``/var/lib/kpro/trials/<service>.json`` holds the last one of a candidate, also of one that is the service and was made
 anew because something beside it changed; an accepted one that a later trial replaced stays beside it as
-``<service>.accepted.json``. ``<service>.service.json`` is the last cut-over of the service's own profile. What cannot
-be read as a verdict is none: nothing is put into service on its word, and nothing is taken out of it.
+``<service>.accepted.json``. ``<service>.service.json`` is the last cut-over of the service's own profile, and
+``<service>.service.accepted.json`` the accepted one before it. ``<service>.back.json`` is the last way back to what
+served before (``provision rollback --service``). What cannot be read as a verdict is none: nothing is put into service
+on its word, and nothing is taken out of it.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
+
+from provision.stack import figures
+from provision.stack.figures import number
 
 FOLDER = "/var/lib/kpro/trials"
 SCHEMA = "kpro-trial/1"
@@ -27,7 +33,7 @@ class Trial:
     """``digest``: of the profile at the service's address. ``asked``: what it was held to (``Cutover.asked``). ``of``:
     of which candidate (``Cutover.of``); empty where it was none. ``beside``: what the service said beside it
     (``sameness.beside``). Times in seconds, ``tok_s`` decode tokens/s of one request, ``acceptance`` the mean
-    acceptance length; None: not measured."""
+    acceptance length; None: not measured. ``reading``: more of what was measured (``provision.stack.figures``)."""
 
     digest: str
     verdict: Verdict
@@ -44,6 +50,7 @@ class Trial:
     run: str = ""
     of: str = ""
     beside: str = ""
+    reading: Mapping[str, Any] | None = None
 
     @property
     def accepted(self) -> bool:
@@ -69,6 +76,14 @@ def service_path(service: str) -> str:
     return f"{FOLDER}/{service}.service.json"
 
 
+def service_accepted_path(service: str) -> str:
+    return f"{FOLDER}/{service}.service.accepted.json"
+
+
+def back_path(service: str) -> str:
+    return f"{FOLDER}/{service}.back.json"
+
+
 def read(text: str | None) -> Trial | None:
     """The verdict; None when there is no file. Raises NoVerdict."""
     if text is None:
@@ -90,18 +105,11 @@ def read(text: str | None) -> Trial | None:
         name: _text(data.get(name))
         for name in ("asked", "why", "mode", "forecast", "when", "run", "of", "beside")
     }
-    figures: dict[str, Any] = {
+    numbers: dict[str, Any] = {
         name: number(data.get(name))
         for name in ("downtime_s", "start_s", "measured_s", "tok_s", "acceptance")
     }
-    return Trial(digest, verdict, **words, **figures)
-
-
-def number(value: object) -> float | None:
-    """A figure of a record; what is none, and what cannot be one, is not known."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1e9:
-        return None
-    return float(value)
+    return Trial(digest, verdict, **words, **numbers, reading=figures.reading(data.get("reading")))
 
 
 def _text(value: object) -> str:

@@ -84,6 +84,8 @@ class Seen:
         self.put("file", trials.path(name), verdict)
         self.put("file", trials.accepted_path(name), other.get("accepted"))
         self.put("file", trials.service_path(name), other.get("service"))
+        self.put("file", trials.service_accepted_path(name), other.get("before"))
+        self.put("file", trials.back_path(name), other.get("back"))
         self.put("sha", baselines.path(name, baselines.STATED), None)
         if ("cmd", f"in-place-{name}") not in self.sections:
             self.cmd(f"in-place-{name}", f"{desired.digest}\n-\n")

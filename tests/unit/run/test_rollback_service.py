@@ -1,19 +1,23 @@
-"""Going back to the profile that served before: which one that is, and that it is not put into service again."""
+"""Going back to the profile that served before: which one that is, and that what gives way is not put into service
+again by the next run."""
 
 from __future__ import annotations
 
+import subprocess
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from provision.acts import shell
+from provision.host.transport import Completed
 from provision.run import rollback_service
-from provision.run.rollback_service import KEPT, Before
-from provision.spec import Candidate, Engine, Guest, Machine, Model, Service
-from provision.stack import trials
+from provision.run.errors import RunError
+from provision.spec import Candidate, Engine, Guest, Model, Service
+from provision.stack import candidate, going_back, trials
 from provision.stack.desired import DesiredService, desired_service
+from provision.stack.going_back import FOLDERS, profile_before, taken_back
 from provision.stack.held import Held
 from provision.stack.trials import Trial
 
@@ -27,40 +31,43 @@ SERVICE = Service(
 GUEST = Guest(name="llm", backend="lxc", id="c1", services=[SERVICE])
 OWN: DesiredService = desired_service(GUEST, SERVICE)
 PROMOTED = OWN.candidate or OWN
+OLDER = replace(OWN, digest="e" * 64, unit=OWN.unit.replace(OWN.digest, "e" * 64))
 SERVES = Held(
     good=PROMOTED.digest, running=PROMOTED.digest, up=True, verdict=Trial(PROMOTED.digest, "accepted")
 )
 HOST: Any = SimpleNamespace(name="@guest/box/llm")
+LAST, BEFORE = FOLDERS
 
 
-@pytest.fixture
-def files(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    made = {
-        f"{KEPT}/tiny/unit": OWN.unit,
-        f"{KEPT}/tiny/env": OWN.environment,
-        f"{KEPT}/tiny/url": f"{OWN.url}\n",
+def kept(folder: str = LAST, of: DesiredService = OWN) -> dict[str, str]:
+    return {
+        f"{folder}/tiny/unit": of.unit,
+        f"{folder}/tiny/env": of.environment,
+        f"{folder}/tiny/url": f"{of.url}\n",
     }
 
-    def run(host: Any, script: str, **_: Any) -> Any:
-        path = script.removeprefix("cat ")
-        return SimpleNamespace(ok=path in made, text=made.get(path, ""))
 
-    def put(host: Any, path: str, data: bytes, *, mode: str) -> None:
-        made[path] = data.decode()
-
-    monkeypatch.setattr(rollback_service.transport, "run", run)
-    monkeypatch.setattr(shell, "run", lambda *_, **__: "")
-    monkeypatch.setattr(shell, "put", put)
-    return made
+def serves(digest: str, **more: Any) -> Held:
+    return Held(good=digest, running=digest, up=True, **more)
 
 
-def test_what_served_before_is_what_the_last_cut_over_kept(files: dict[str, str]) -> None:
-    back, said = rollback_service._kept(HOST, OWN, SERVES)
+def test_what_served_before_is_what_the_last_cut_over_kept() -> None:
+    back, said = profile_before(OWN, SERVES, kept())
     assert back is not None
     assert said == ""
     assert (back.digest, back.unit, back.environment) == (OWN.digest, OWN.unit, OWN.environment)
     assert back.staged_unit == "/etc/kpro/staged/back/kpro-tiny.service"
     assert back.trial is None
+
+
+def test_after_a_refused_trial_it_is_what_served_before_what_was_not_worsened() -> None:
+    """The trial was refused: the first folder holds what serves."""
+    back, said = profile_before(OWN, serves(OWN.digest), kept() | kept(BEFORE, OLDER))
+    assert (back.digest if back else "", said) == (OLDER.digest, "")
+    # Also where what serves is down at this moment.
+    down = replace(serves(OWN.digest), up=False, running="")
+    assert profile_before(OWN, down, kept() | kept(BEFORE, OLDER))[0] == back
+    assert profile_before(OWN, down, kept())[0] is None
 
 
 @pytest.mark.parametrize(
@@ -70,36 +77,89 @@ def test_what_served_before_is_what_the_last_cut_over_kept(files: dict[str, str]
         ({"env": None}, SERVES, "no profile served before"),
         ({"unit": "[Service]\nExecStart=/bin/x\n"}, SERVES, "no unit of kpro's"),
         ({"url": "http://127.0.0.1:9\n"}, SERVES, "http://127.0.0.1:9"),
-        ({}, replace(SERVES, good=OWN.digest, running=OWN.digest), "serves now"),
+        ({}, serves(OWN.digest), "no profile served before the one that serves now"),
         ({}, replace(SERVES, verdict=Trial(OWN.digest, "refused", when="then")), "taken back already (then)"),
+        ({}, replace(SERVES, last=Trial(OWN.digest, "refused", when="then")), "taken back already (then)"),
     ],
 )
 def test_where_there_is_nothing_to_go_back_to_it_says_why(
-    files: dict[str, str], spoil: dict[str, str | None], held: Held, said: str
+    spoil: dict[str, str | None], held: Held, said: str
 ) -> None:
+    files = kept()
     for part, text in spoil.items():
-        files.pop(f"{KEPT}/tiny/{part}")
+        files.pop(f"{LAST}/tiny/{part}")
         if text is not None:
-            files[f"{KEPT}/tiny/{part}"] = text
-    back, why = rollback_service._kept(HOST, OWN, held)
+            files[f"{LAST}/tiny/{part}"] = text
+    back, why = profile_before(OWN, held, files)
     assert back is None
     assert said in why
 
 
-def test_a_candidate_that_is_taken_back_is_refused_from_then_on(files: dict[str, str]) -> None:
-    machine = Machine(name="box", guests=[GUEST])
-    session: Any = SimpleNamespace(id="r9")
-    rollback_service._taken_back(session, Before(machine, HOST, OWN, SERVES, OWN, ""))
-    found = trials.read(files[trials.path("tiny")])
-    assert found is not None
+def test_a_candidate_that_is_taken_back_is_refused_from_then_on() -> None:
+    was = taken_back(OWN, SERVES, "now", "r9")
+    assert was is not None
+    found = was.verdict
+    assert (was.path, was.keep) == (trials.path("tiny"), trials.accepted_path("tiny"))
     assert (found.digest, found.verdict, found.run) == (PROMOTED.digest, "refused", "r9")
-    assert not replace(SERVES, verdict=found, accepted=Trial(PROMOTED.digest, "accepted")).allows(
-        PROMOTED.digest
-    )
+    after = serves(OWN.digest, verdict=found, accepted=Trial(PROMOTED.digest, "accepted"))
+    assert not after.allows(PROMOTED.digest)
+    chosen = candidate.choose(OWN, after)
+    assert (chosen.serve, chosen.due, chosen.blocked) == (OWN, None, None)
+    assert any("taken back by hand" in note for note in chosen.notes)
+    # Another key beside it tries it no more than this one: it is the same candidate.
+    keyed = desired_service(GUEST, SERVICE.model_copy(update={"environment": {"A": "b"}}))
+    assert keyed.candidate is not None
+    assert keyed.candidate.digest != found.digest
+    assert candidate.choose(keyed, after).due is None
 
 
-def test_going_back_from_a_profile_of_the_service_itself_leaves_the_verdicts(files: dict[str, str]) -> None:
-    held = replace(SERVES, good="e" * 64, running="e" * 64)
-    before = Before(Machine(name="box", guests=[GUEST]), HOST, OWN, held, OWN, "")
-    rollback_service._taken_back(SimpleNamespace(id="r9"), before)  # type: ignore[arg-type]
-    assert trials.path("tiny") not in files
+def test_a_profile_of_the_service_itself_that_is_taken_back_is_not_put_into_service_again() -> None:
+    plain = desired_service(GUEST, SERVICE.model_copy(update={"candidate": None}))
+    for own in (OWN, plain):
+        was = taken_back(own, serves(own.digest, last=Trial(own.digest, "accepted")), "now", "r9")
+        assert was is not None
+        assert (was.path, was.keep) == (trials.service_path("tiny"), trials.service_accepted_path("tiny"))
+        after = replace(serves(OLDER.digest, last=was.verdict), live=OLDER.digest)
+        chosen = candidate.choose(own, after)
+        assert chosen.serve is None
+        assert any("taken back by hand" in note for note in chosen.notes)
+        assert bool(chosen.blocked) is (own is plain)
+        # Nothing was remembered: it comes again.
+        assert candidate.choose(own, replace(after, last=None)).serve == own
+
+
+def test_what_the_inventory_has_and_was_refused_stays_so_when_something_else_is_taken_back() -> None:
+    """It has another candidate, or another own profile, by now: the verdicts on those are left where they are."""
+    other = Trial("f" * 64, "accepted", asked="beats=1", of="abc")
+    was = taken_back(OWN, serves(other.digest, verdict=SERVES.verdict, accepted=other), "now", "r9")
+    assert was is not None
+    assert was.path == trials.accepted_path("tiny")
+    assert (was.verdict.asked, was.verdict.of, was.verdict.accepted) == ("beats=1", "abc", False)
+    was = taken_back(OWN, serves(other.digest, last=Trial(OWN.digest, "refused"), before=other), "now", "r9")
+    assert was is not None
+    assert was.path == trials.service_accepted_path("tiny")
+    was = taken_back(OWN, serves(other.digest, last=other), "now", "r9")
+    assert was is not None
+    assert was.path == trials.service_path("tiny")
+    assert taken_back(OWN, serves("1" * 64), "now", "r9") is None
+    assert taken_back(OWN, Held(), "now", "r9") is None
+
+
+def test_the_files_of_a_guest_are_read_whole_and_what_cannot_be_read_is_not_taken_for_absent(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    places = [str(tmp_path / name) for name in ("unit", "env", "url")]
+    monkeypatch.setattr(going_back, "paths", lambda name: places)
+
+    def run(host: Any, script: str, **_: Any) -> Completed:
+        done = subprocess.run(["sh", "-c", script], capture_output=True, check=False)
+        return Completed(done.returncode, done.stdout, done.stderr)
+
+    monkeypatch.setattr("provision.run.rollback_service.transport.run", run)
+    Path(places[0]).write_text("a\nb\n")
+    # An engine without a variable has an empty one.
+    Path(places[1]).write_text("")
+    assert rollback_service._files(HOST, "tiny") == {places[0]: "a\nb\n", places[1]: ""}
+    Path(places[2]).mkdir()
+    with pytest.raises(RunError, match=r"cannot be read in its guest.*nothing was touched. Next: "):
+        rollback_service._files(HOST, "tiny")
