@@ -48,7 +48,7 @@ def folders(pair: Pair) -> tuple[Folder, ...]:
     return tuple(found)
 
 
-def reached(pair: Pair, source: Side | None, target: Side, run: str) -> Pair:
+def reached(pair: Pair, source: Side | None, target: Side) -> Pair:
     """The pair with how the source reaches the target's SSH server."""
     if source is None:
         return pair

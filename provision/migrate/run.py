@@ -7,7 +7,7 @@ import socket
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from provision import inventory as inventories
@@ -24,7 +24,7 @@ from provision.migrate.standing import Migrating, Record
 from provision.migrate.traffic.choose import traffic
 from provision.plan import PHASES, Refusal
 from provision.run.commands import Answer, finish
-from provision.run.errors import EXIT_DONE, EXIT_ERROR, EXIT_REFUSED, EXIT_USAGE, RunError
+from provision.run.errors import EXIT_DONE, EXIT_ERROR, EXIT_REFUSED, EXIT_USAGE, Refused, RunError
 from provision.run.journal import new_run_id
 from provision.run.session import say_on_stderr
 
@@ -161,7 +161,7 @@ def _moving(ask: Asked, ends: Ends, pair: Pair, run: str, since: str | None = No
 
 
 def _look(ask: Asked, ends: Ends, pair: Pair, m: Moving) -> Shown:
-    pair = files.reached(pair, m.source, m.target, m.run)
+    pair = files.reached(replace(pair, run=m.run), m.source, m.target)
     table = tuple((step.name, step.text) for step in steps.of(m))
     shown = preflight(pair, m.source, m.target, m.target.plan(PHASES), steps=table)
     more = m.traffic.check(cold=m.cold) if m.traffic is not None else []
@@ -186,7 +186,10 @@ def _begin(ask: Asked, ends: Ends, pair: Pair) -> Answer:
         return list(kept[0].refusals)
 
     m.look = look
-    runbook.begin(m)
+    try:
+        runbook.begin(m)
+    except Refused:
+        return Answer(EXIT_REFUSED, kept[0].as_dict())
     if not ask.yes and not present.confirmed(
         m.target.service.name, m.peer, m.target.name, sys.stdin.isatty()
     ):
