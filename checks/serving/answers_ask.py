@@ -20,9 +20,6 @@ from checks.serving.answers_errors import Broken, Refused, Unreachable
 from checks.serving.answers_form import Answers, Item
 from checks.serving.answers_sides import BROKE, Held, Met, Said, Scored
 
-PATIENCE = 3
-"""Questions in a row that may fail before a server is taken for one that fails: each may cost the whole deadline."""
-
 EACH_S = 60.0
 """Seconds for one question."""
 
@@ -51,10 +48,7 @@ def ask(
             item = _one(engine, question, none)
             found[question.id] = item
             failed = failed + 1 if item.why.startswith(BROKE) else 0
-            if failed >= PATIENCE:
-                met.stopped = (
-                    f"{failed} questions in a row failed, the last with: {item.why.removeprefix(BROKE)}"
-                )
+            if met.over(failed, item.why.removeprefix(BROKE), time.monotonic() >= end):
                 break
     except Unreachable as error:
         met.down = str(error)
@@ -134,8 +128,7 @@ def hold(
             held = _held(engine, question, answers.items[question.id], scores)
             found[question.id] = held
             failed = failed + 1 if held.trouble else 0
-            if failed >= PATIENCE:
-                met.stopped = f"{failed} questions in a row failed, the last with: {held.trouble}"
+            if met.over(failed, held.trouble, time.monotonic() >= end):
                 break
     except Unreachable as error:
         met.down = str(error)

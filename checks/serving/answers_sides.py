@@ -14,6 +14,9 @@ from checks.serving.limits import Limits
 BROKE = "broke: "
 """Begins why an item has no answer where the server failed at it; else it was refused, or nothing shows it."""
 
+PATIENCE = 3
+"""Questions in a row that may fail before a server is taken for one that fails: each may cost the whole deadline."""
+
 
 @dataclass(frozen=True)
 class Said:
@@ -62,6 +65,13 @@ class Met:
 
     down: str = ""
     stopped: str = ""
+
+    def over(self, failed: int, why: str, late: bool) -> bool:
+        """Is the round to end? ``failed``: questions in a row, the last for the reason ``why``; ``late``: the time is
+        up, and ``why`` is what took it."""
+        if failed >= PATIENCE or (failed and late):
+            self.stopped = f"{failed} questions in a row failed, the last with: {why}" if failed > 1 else why
+        return bool(self.stopped)
 
 
 @dataclass(frozen=True)
