@@ -61,10 +61,12 @@ class Held:
 
 @dataclass
 class Met:
-    """How a round of questions went: ``down``: why it could not be looked at; ``stopped``: why it ended early."""
+    """How a round of questions went: ``down``: why it could not be looked at; ``stopped``: why it ended early;
+    ``no_probabilities``: the server's own words for telling none."""
 
     down: str = ""
     stopped: str = ""
+    no_probabilities: str = ""
 
     def over(self, failed: int, why: str, late: bool) -> bool:
         """Is the round to end? ``failed``: questions in a row, the last for the reason ``why``; ``late``: the time is
@@ -86,6 +88,11 @@ class Compared:
     files: Mapping[str, str]
     exact: bool
     limits: Limits
+
+    @property
+    def untold(self) -> tuple[str, ...]:
+        """Why probabilities are not told, of each of the two that tells none."""
+        return tuple(why for why in (self.source.no_probabilities, self.met.no_probabilities) if why)
 
     def pairs(self) -> list[tuple[Item, Held]]:
         """What the source answered and the target weighed."""
