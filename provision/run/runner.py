@@ -21,7 +21,7 @@ from pyinfra.context import ctx_config, ctx_inventory, ctx_state
 from provision.host import transport
 from provision.migrate.standing import Migrating
 from provision.plan import Plan
-from provision.run.errors import EXIT_ERROR, RunError
+from provision.run.errors import EXIT_ERROR, EXIT_INTERRUPTED, RunError
 from provision.run.session import Session
 from provision.spec import Machine
 from provision.templates import house
@@ -140,14 +140,15 @@ def connected(
     reason: str,
     say: Callable[[str], None],
     reboot: bool = False,
+    report: bool = True,
     migrating: Migrating | None = None,
     within: Session | None = None,
     machines: Mapping[str, Machine] | None = None,
 ) -> Iterator[Run]:
     """Connects to the machines of an inventory file; ``limit`` names the pyinfra hosts, none means all;
-    ``reboot``: machines may boot even where the inventory does not allow it. ``migrating``: the migration that this is
-    part of. ``within``: a session whose locks and journal this one uses and leaves open. ``machines``: what stands for
-    machines of the inventory, by their names.
+    ``reboot``: machines may boot even where the inventory does not allow it; ``report``: the run's report is written.
+    ``migrating``: the migration that this is part of. ``within``: a session whose locks and journal this one uses and
+    leaves open. ``machines``: what stands for machines of the inventory, by their names.
 
     Raises RunError when one cannot be reached.
     """
@@ -169,6 +170,7 @@ def connected(
                 reason=reason,
                 reboot=reboot,
                 say=say,
+                report=report,
                 migrating=migrating,
                 within=within,
             )
@@ -180,6 +182,7 @@ def connected(
             except BaseException as error:
                 session.ended = getattr(error, "exit_code", EXIT_ERROR)
                 if isinstance(error, KeyboardInterrupt):
+                    session.ended = EXIT_INTERRUPTED
                     for line in session.tried.left_alone():
                         session.say(line)
                 raise

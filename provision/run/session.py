@@ -22,11 +22,13 @@ from provision.migrate.standing import Migrating
 from provision.plan import PHASES, Item, Plan
 from provision.planner import Observed, Wanted, plan_machine, restrict
 from provision.printable import printable
+from provision.report.write import tell as tell_report
 from provision.run import earlier, host_journal, lock
 from provision.run.errors import EXIT_DONE, EXIT_ERROR, HostChanged, RebootPending, RunError
 from provision.run.exchange import Exchange
 from provision.run.hub import Asked
 from provision.run.journal import Journal, new_run_id
+from provision.run.locks import Locks
 from provision.run.looking import look
 from provision.run.told import Operations
 from provision.run.tried import Tried
@@ -39,7 +41,7 @@ def say_on_stderr(text: str) -> None:
 
 
 class Session:
-    """One run. It belongs to a pyinfra State; ``Session.of(state)`` finds or makes it."""
+    """One run. It belongs to a pyinfra State; ``Session.of(state)`` finds or makes it. ``report``: it is written."""
 
     def __init__(
         self,
@@ -51,6 +53,7 @@ class Session:
         say: Callable[[str], None] = say_on_stderr,
         migrating: Migrating | None = None,
         within: Session | None = None,
+        report: bool = True,
     ) -> None:
         hide_token()
         self.state = state
@@ -69,7 +72,8 @@ class Session:
         self.changed: list[Item] = []
         self.tried = Tried()
         self._journal: Journal | None = None
-        self._locks: dict[str, lock.MachineLock] = within._locks if within else {}
+        self._report = report
+        self._locks: Locks = within._locks if within else Locks()
         self._lost: dict[str, RunError] = {}
         self._said: set[str] = set()
         self._observed: dict[str, Observed] = {}
@@ -99,7 +103,7 @@ class Session:
             return self._within.journal
         if self._journal is None:
             self._journal = Journal(self.id)
-            self._journal.write("run", reason=self.reason, phases=self.phases, **self.facts)
+            self._journal.begin(self.reason, phases=self.phases, **self.facts)
         return self._journal
 
     def open_journal(self) -> None:
@@ -168,8 +172,10 @@ class Session:
         return new and self.reason == "pyinfra"
 
     def was_shown(self, plans: Sequence[Plan]) -> None:
-        """Plans that were shown before this session began."""
+        """Plans that the operator saw, also before this session began; the journal has them then."""
         self._shown |= {plan.machine: plan.ids for plan in plans}
+        for plan in plans:
+            self.tell_journal("plan", **plan.as_dict())
 
     def check_against_shown(self, machine: Machine, plan: Plan) -> None:
         """Raises HostChanged when the plan has become more than what was shown."""
@@ -179,23 +185,21 @@ class Session:
             new = tuple(item for item in new if item.kind not in FOLLOWS_A_BOOT)
         if new:
             raise HostChanged(
-                f"{machine.name} changed under us: "
-                + "; ".join(item.text for item in new)
-                + " was not in the plan "
+                f"{machine.name} changed under us: {'; '.join(item.text for item in new)} was not in the plan "
                 "that was shown. Look at the new plan with: provision plan"
             )
 
     def take_lock(self, machine: Machine) -> None:
         """Once per run and machine; what was seen before is looked at again."""
         with self._one_at_a_time[machine.name]:
-            if machine.name in self._locks:
+            if self._locks.has(machine.name):
                 return
             if machine.name in self._lost:
                 raise self._lost[machine.name]
             before = self._observed.get(machine.name)
             owner = lock.Owner.here(self.id, self.reason)
             try:
-                self._locks[machine.name] = lock.take(self.host(machine.host_name), owner, self.say)
+                self._locks.take(machine.name, self.host(machine.host_name), owner, self.say)
             except RunError as error:
                 # The machine and its guests ask for one lock: the answer to one is the answer to all.
                 self._lost[machine.name] = error
@@ -207,31 +211,23 @@ class Session:
     def rebooted(self, machine: Machine) -> None:
         """The machine has booted: its lock is taken anew, nothing that was seen holds. Raises Locked."""
         with self._one_at_a_time[machine.name]:
-            held = self._locks.pop(machine.name, None)
-            if held is not None:
-                with contextlib.suppress(OSError):
-                    held.release()
+            self._locks.let_go(machine.name)
             self._rebooted.add(machine.name)
             self.take_lock(machine)
 
     def lock_is_lost(self, machine: Machine) -> None:
         """The machine did not come back: there is no lock to give back at the end."""
-        self._locks.pop(machine.name, None)
+        self._locks.forget(machine.name)
 
     def keep_lock(self, machine: Machine) -> None:
         """The machine's lock is held: taken, or taken anew where the way to it broke. Raises RunError."""
-        held = self._locks.get(machine.name)
-        if held is not None and not held.alive:
-            with contextlib.suppress(OSError):
-                held.release()
-            self._locks.pop(machine.name, None)
+        if self._locks.has(machine.name) and not self._locks.alive(machine.name):
+            self._locks.let_go(machine.name)
         self.take_lock(machine)
 
     def give_back(self, machine: Machine) -> None:
-        """Before the way to the machine is closed, and others may have it. Raises OSError."""
-        held = self._locks.pop(machine.name, None)
-        if held is not None:
-            held.release()
+        """Others may have the machine; before the way to it is closed."""
+        self._locks.let_go(machine.name)
 
     def belong_to(self, migrating: Migrating) -> None:
         """All that comes is a part of this migration, under its id. Nothing may have been written before."""
@@ -241,8 +237,7 @@ class Session:
 
     def check_lock(self, machine: Machine) -> None:
         """Raises RunError when the lock was lost, because the way to the machine broke."""
-        held = self._locks.get(machine.name)
-        if held is None or not held.alive:
+        if not self._locks.alive(machine.name):
             raise RunError(
                 f"the lock of {machine.name} is gone (the connection broke?): nothing more is changed"
             )
@@ -276,12 +271,7 @@ class Session:
         """Gives the machines back. A machine that cannot be reached any more frees its lock by itself."""
         if self._within is not None:
             return
-        for held in self._locks.values():
-            try:
-                held.release()
-            except OSError as error:
-                self.say(f"a lock was not given back properly: {error}")
-        self._locks.clear()
+        self._locks.release_all(self.say)
         if self._journal is not None:
             failed = sorted(host.name for host in self.state.failed_hosts)
             changed = [item.id for item in self.changed]
@@ -291,6 +281,8 @@ class Session:
                 self.say(str(error))
             self._journal.close()
             self._journal = None
+            if self._report:
+                tell_report(self.id, self.say)
 
     @property
     def exit_code(self) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 
 from provision.migrate.copy import ends, place, proof, reasons, scripts, unit, way
-from provision.migrate.copy.ends import Side
 from provision.migrate.copy.key import unauthorized
 from provision.migrate.copy.listing import Listing, NotRead, listing, named, sizes
 from provision.migrate.copy.model import CopyFailed, CopySettings, Folder, Progress
@@ -14,6 +13,7 @@ from provision.migrate.copy.parts import Part, Say, parts, with_keys
 from provision.migrate.copy.progress import Meter, Seen, look, seen
 from provision.migrate.copy.relay import Relay
 from provision.migrate.copy.split import split
+from provision.migrate.sides import Side
 
 EVERY = 2.0
 """Seconds between two looks at the unit."""
@@ -24,8 +24,8 @@ class Copy:
 
     In this order: ``prepare``, ``start``, ``wait``, ``verify``, ``place`` while the source serves; after the drain
     ``delta``, ``verify(final=True)``, ``place(final=True)``; ``clean`` at the end, ``undo`` for the way back,
-    ``forget`` when there is none any more. A resumed run makes the same calls. They raise CopyFailed, and TransportError when a
-    machine is not reached; what runs on the source goes on.
+    ``forget`` when there is none any more. A resumed run makes the same calls. They raise CopyFailed, and
+    TransportError when a machine is not reached; what runs on the source goes on.
     """
 
     def __init__(

@@ -2,27 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from provision.guest.mounts import on_machine
-from provision.host.transport import Completed
 from provision.migrate.copy.listing import NotRead
 from provision.migrate.copy.model import CopyFailed, Folder, Place
 from provision.migrate.copy.owners import Range, range_of
-from provision.spec import Guest, Machine
-
-
-class Side(Protocol):
-    """What a copy needs of a machine and its guest (provision.migrate.sides)."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def machine(self) -> Machine: ...
-    @property
-    def guest(self) -> Guest: ...
-    def host(self, script: str, *, stdin: bytes = b"", timeout: float | None = 60) -> Completed: ...
-    def inside(self, script: str, *, stdin: bytes = b"", timeout: float | None = 60) -> Completed: ...
+from provision.migrate.sides import Completed, Side
 
 
 def source_place(side: Side, folder: Folder) -> Place:

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from provision.migrate.copy import ends, hashing, key
 from provision.migrate.copy.listing import Listing, NotRead, listing, sizes
 from provision.migrate.copy.model import CopySettings, Folder, Place, Sizes
+from provision.migrate.sides import Side
 
 
-def entries(side: ends.Side, place: Place, path: str) -> Listing:
+def entries(side: Side, place: Place, path: str) -> Listing:
     """What lies in a folder of the source. Raises CopyFailed."""
     done = ends.run(side, hashing.look(place), f"listing {path}", timeout=600)
     try:
@@ -19,7 +20,7 @@ def entries(side: ends.Side, place: Place, path: str) -> Listing:
         raise ends.unreadable(side, f"listing {path}", error) from error
 
 
-def measure(source: ends.Side, folders: Sequence[Folder]) -> Sizes:
+def measure(source: Side, folders: Sequence[Folder]) -> Sizes:
     """What the target needs room for, all folders together. Raises CopyFailed with the folder that cannot be read."""
     found = [
         sizes(entries(source, ends.source_place(source, folder), folder.source_path)) for folder in folders
@@ -37,12 +38,12 @@ def measure(source: ends.Side, folders: Sequence[Folder]) -> Sizes:
     )
 
 
-def host_keys(target: ends.Side) -> str:
+def host_keys(target: Side) -> str:
     """The target's public host keys, a line each, over the controller's own connection. Raises CopyFailed."""
     return ends.run(target, key.HOST_KEYS, "reading the host keys of sshd").text
 
 
-def reach(source: ends.Side, target: ends.Side, settings: CopySettings) -> str | None:
+def reach(source: Side, target: Side, settings: CopySettings) -> str | None:
     """None: at the address of the copy the target itself answers the source. Else what was seen instead.
 
     Raises CopyFailed when it cannot be asked at all.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from provision.migrate.copy import ends
 from provision.migrate.copy.model import CopyFailed, Folder, Place, places
+from provision.migrate.sides import Side
 
 Say = Callable[[str], None]
 
@@ -22,7 +23,7 @@ class Part:
     key: int
 
 
-def parts(source: ends.Side, target: ends.Side, folders: tuple[Folder, ...]) -> tuple[Part, ...]:
+def parts(source: Side, target: Side, folders: tuple[Folder, ...]) -> tuple[Part, ...]:
     """Raises CopyFailed with all folders that cannot be put in place one by one."""
     targets = [ends.target_place(target, folder) for folder in folders]
     if wrong := places(folders, targets):

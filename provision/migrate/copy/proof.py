@@ -19,11 +19,12 @@ from provision.migrate.copy.listing import (
 from provision.migrate.copy.model import CopyFailed
 from provision.migrate.copy.owners import moved
 from provision.migrate.copy.parts import Part
+from provision.migrate.sides import Side
 
 THREADS = 4
 
 
-def proven(source: ends.Side, target: ends.Side, part: Part, run: str) -> bool:
+def proven(source: Side, target: Side, part: Part, run: str) -> bool:
     """Was this folder verified and put in place by this run, and is every file on both sides the one of that time?
     (Size, times and inode; the time of the last change cannot be set.) Raises CopyFailed."""
     path, kept = shlex.quote(part.target.path), f"{place.record(run)}/{part.number}"
@@ -43,7 +44,7 @@ def proven(source: ends.Side, target: ends.Side, part: Part, run: str) -> bool:
     return not changed(seen, there) and (not part.folder.immutable or not changed(was, here))
 
 
-def verify(source: ends.Side, target: ends.Side, part: Part, run: str, state: str) -> list[str]:
+def verify(source: Side, target: Side, part: Part, run: str, state: str) -> list[str]:
     """What differs between the source's folder and the target's, a line each; what has to be sent once more is noted
     for the next start. ``state``: of ``place.state``. Raises CopyFailed."""
     name = part.folder.source_path
@@ -80,7 +81,7 @@ def verify(source: ends.Side, target: ends.Side, part: Part, run: str, state: st
     return found
 
 
-def _source(source: ends.Side, part: Part, run: str) -> list[bytes]:
+def _source(source: Side, part: Part, run: str) -> list[bytes]:
     done = source.host(scripts.known(run, part.number, part.source), timeout=600)
     pieces = hashing.pieces(done.stdout, 4) if done.ok else None
     if pieces is None:
@@ -94,8 +95,8 @@ def _source(source: ends.Side, part: Part, run: str) -> list[bytes]:
 
 
 def _compare(
-    source: ends.Side,
-    target: ends.Side,
+    source: Side,
+    target: Side,
     part: Part,
     ours: tuple[Listing, dict[str, str]],
     theirs: tuple[Listing, dict[str, str]],
@@ -116,7 +117,7 @@ def _compare(
     return [each for each in found if each.content]
 
 
-def _keep(target: ends.Side, part: Part, run: str, was: bytes, seen: bytes) -> None:
+def _keep(target: Side, part: Part, run: str, was: bytes, seen: bytes) -> None:
     """What was compared, on the target, where it outlives a restart of either machine."""
     kept = place.record(run)
     script = f"set -eu; umask 077; mkdir -p -m 700 -- {kept}; cd {kept}\n"

@@ -15,6 +15,7 @@ from provision.migrate.copy import ends, hashing, scripts, unit
 from provision.migrate.copy.listing import FIND, Entry, Listing, NotRead, listing
 from provision.migrate.copy.model import CopySettings, Progress
 from provision.migrate.copy.parts import Part, Say
+from provision.migrate.sides import Side
 
 PIECE = 16 * 2**20
 """Bytes of a large file that are under way at once, and of small files together."""
@@ -82,8 +83,8 @@ class Relay:
     """The pump. ``run`` may be broken off at any time."""
 
     run_id: str
-    source: ends.Side
-    target: ends.Side
+    source: Side
+    target: Side
     settings: CopySettings
     _work: list[tuple[Part, unit.Job]] = field(default_factory=list)
     _total: int = 0

@@ -22,8 +22,8 @@ GAVE_UP = 70
 @dataclass(frozen=True)
 class Job:
     """One folder of a run. ``key``: number of the key that may write beside its place; ``users`` and ``groups``:
-    rsync's maps; ``lists``: how many lists of large files there are; ``send``: False where the target has the folder already
-    and only checksums are needed."""
+    rsync's maps; ``lists``: how many lists of large files there are; ``send``: False where the target has the folder
+    already and only checksums are needed."""
 
     number: int
     source: Place
@@ -168,10 +168,12 @@ def start(run: str, settings: CopySettings) -> str:
 case $(systemctl is-active {unit} || true) in active|activating|deactivating|reloading) exit 0 ;; esac
 systemctl reset-failed {unit} 2>/dev/null || true
 cd {folder(run)}
-rm -f attempt state
+rm -f attempt
+printf 'phase=copying\\nattempt=1\\n' > state
 exec systemd-run --quiet --collect --unit={unit} --description='kpro: copy of a service to another host' \\
   -p Restart=on-failure -p RestartSec=1 -p RestartPreventExitStatus={GAVE_UP} -p StartLimitIntervalSec=0 \\
-  -p Nice=10 -p IOSchedulingClass=idle -p KillMode=control-group -p TimeoutStopSec=20 -p StandardOutput=null -p StandardError=null \\
+  -p Nice=10 -p IOSchedulingClass=idle \\
+  -p KillMode=control-group -p TimeoutStopSec=20 -p StandardOutput=null -p StandardError=null \\
   /bin/sh {folder(run)}/copy
 """
 
@@ -190,5 +192,3 @@ def clear(run: str) -> str:
 
 def clear_target(run: str) -> str:
     return f"rm -rf -- {folder(run)}\nrmdir -- {RUN_FOLDER} 2>/dev/null || true\n"
-
-

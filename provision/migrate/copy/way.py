@@ -5,6 +5,7 @@ from __future__ import annotations
 from provision.migrate.copy import ends, key, look, place, reasons, scripts
 from provision.migrate.copy.model import CopyFailed, CopySettings
 from provision.migrate.copy.parts import Part, with_keys
+from provision.migrate.sides import Side
 
 _NEEDED = """for p in rsync ssh ssh-keygen systemd-run; do
   command -v $p >/dev/null || { echo "$p is missing" >&2; exit 1; }
@@ -17,19 +18,19 @@ echo "$p"
 REFUSED = "Permission denied ("
 
 
-def write(source: ends.Side, run: str, name: str, data: bytes) -> None:
+def write(source: Side, run: str, name: str, data: bytes) -> None:
     ends.run(source, scripts.write(run, name), f"writing {name}", stdin=data)
 
 
-def gather(target: ends.Side, parts: tuple[Part, ...], run: str) -> None:
+def gather(target: Side, parts: tuple[Part, ...], run: str) -> None:
     """The folders that the run gathers in. Raises CopyFailed."""
     for part in with_keys(parts):
         ends.at(target, part.target, place.gather(part.target, run), "making the staging folder")
 
 
 def open_way(
-    source: ends.Side,
-    target: ends.Side,
+    source: Side,
+    target: Side,
     parts: tuple[Part, ...],
     run: str,
     settings: CopySettings,
@@ -67,7 +68,7 @@ def open_way(
         raise CopyFailed(f"{source.name} cannot write to {target.name}: {said}", why.why, why.next)
 
 
-def _tried(source: ends.Side, run: str, keys: int) -> str:
+def _tried(source: Side, run: str, keys: int) -> str:
     for number in range(keys):
         done = source.host(scripts.probe(run, number), timeout=90)
         if not done.ok:
