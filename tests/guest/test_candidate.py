@@ -102,6 +102,9 @@ def test_a_slower_candidate_is_refused_remembered_and_not_tried_again(place: Tri
     assert done.returncode == 1, done.stderr[-5000:]
     assert "was refused, and tiny goes on without it" in done.stderr
     assert "not better than what serves" in done.stderr
+    assert "1 candidate(s) refused, the reasons are above" in done.stderr
+    assert "executed 0 commands" not in done.stderr
+    assert "FAILED" not in done.stderr, done.stderr[-3000:]
     assert "tiny answered at" in done.stderr
     assert place.main_pid() == pid
     again = place.plan()
