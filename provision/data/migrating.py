@@ -101,7 +101,7 @@ BROKEN = (
         (r"^3\.2\.7-1\+deb12u[2-6]$", r"^3\.2\.7-1ubuntu1\.[2-9]$", r"^3\.4\.1\+ds1-\d"),
         receiver=True,
         refuse=False,
-        text="an interrupted file in an absolute --partial-dir fails its verification; kpro writes in place, which goes on",
+        text="an interrupted file in an absolute --partial-dir fails its verification; kpro writes in place",
         source="RsyncProject/rsync#715; measured with 3.2.7-1+deb12u6: with an absolute folder it ends with code 23",
     ),
 )
