@@ -107,10 +107,13 @@ def stack_plan(
                 items += models.model_items(
                     machine, guest, profile, host, inside, refusals, field, answers, notes
                 )
-            items += serving.decide(at, choice, changed, refusals)
-            notes += choice.notes
-            at_work = under_way.read(desired.name, inside)
-            notes += [at_work.text] if at_work else []
+            cut = under_way.read(desired.name, inside)
+            notes += [*choice.notes, *([cut.text] if cut else [])]
+            if cut is not None and cut.at_work:
+                # Whoever applies it waits for the end, and decides then: what stands against it may be its doing.
+                items += map(cut.later, serving.decide(at, choice, changed, []))
+            else:
+                items += serving.decide(at, choice, changed, refusals)
         profiles = [one.engine for desired in services for one in serving.family(desired)]
         notes += engine_decide.earlier(profiles, inside)
         notes += former.notes(inside, {desired.service.unit for desired in services})

@@ -48,7 +48,7 @@ metal, guests = machine.pyinfra_groups()
 
 @dataclass
 class Place(Operator):
-    """``folder`` holds the inventories ``a.py`` and ``b.py``; the operator's programs run in the network of the pair."""
+    """``folder`` holds the inventories ``a.py`` and ``b.py``; programs run in the pair's network."""
 
     pair: Pair
     files: Path = field(init=False)

@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from checks.snapshot import CouldNotLook
+from provision.host import last_run
 from provision.host.changes import Change, dump
 from provision.host.reboot import ARM
 from provision.plan import Item, Plan, Refusal, Step
@@ -168,17 +169,17 @@ JOURNAL = "\n".join(
 
 
 def test_the_last_run_is_told_by_the_machine_s_own_journal() -> None:
-    run = looks.last_run(beside(journal=JOURNAL).snapshot)
+    run = last_run.last_run(beside(journal=JOURNAL).snapshot)
     assert run is not None
     assert (run.run, run.at, run.done) == ("20261129T152000Z-a1b2c3", "t5", 1)
     assert run.failed == "load b: no"
     assert run.unfinished == "undo c"
-    assert looks.last_run(beside().snapshot) is None
+    assert last_run.last_run(beside().snapshot) is None
 
 
 def test_a_journal_that_cannot_be_read_is_not_no_run() -> None:
     with pytest.raises(CouldNotLook):
-        looks.last_run(Seen().cmd("last-run", "", 1).snapshot)
+        last_run.last_run(Seen().cmd("last-run", "", 1).snapshot)
 
 
 @pytest.mark.parametrize(("said", "holder"), [("free\n", None), ('held\n{"run": "x"}\n', '{"run": "x"}')])
