@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from typing import get_args
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from provision import pages_migration as pages
 from provision.data.migrating import GIB, limit
 from provision.migrate.decide import RULES, by_rule, judge
 from provision.migrate.ends import Reach
+from provision.migrate.moves import STAYS, Kind
 from provision.migrate.seen import Clock, MachineLook, Unseen
 from provision.plan import Plan
 from tests.unit.migrate import preflight_pair as pairs
@@ -33,6 +36,14 @@ def test_nothing_speaks_against_a_good_pair() -> None:
 @pytest.mark.parametrize("damage", DAMAGES, ids=str)
 def test_each_thing_that_is_wrong_is_refused_by_its_own_rule_and_no_other(damage: Damage) -> None:
     assert kinds(damage.spoil(green())) == {damage.rule}
+
+
+def test_the_page_names_every_rule_and_every_kind_of_thing_that_moves() -> None:
+    page = pages.migration_page()
+    rows = [line.split(" | ")[0].removeprefix("| ") for line in page.splitlines() if line.startswith("| ")]
+    for name in (*(rule.id for rule in RULES), *get_args(Kind), *(one.what for one in STAYS)):
+        assert name in rows, name
+    assert "@" not in page
 
 
 def test_every_rule_has_a_case_that_fires_it() -> None:
