@@ -46,8 +46,8 @@ controller or a folder of the target.
 ## What moves
 
 @moves@
-A file that a flag or a variable names and that lies in the source's container must be an extra path, or lie on a folder that
-the target mounts: the engine would not find it else.
+A file that a flag or a variable names and that lies in the source's container must be an extra path, or lie on a
+folder that the target mounts: the engine would not find it else.
 
 ## What does not move
 
@@ -64,7 +64,7 @@ extra paths move, one start of the target, from the last start that was measured
 _MOVES = (
     (
         "model",
-        "copied host to host, verified by a manifest, then renamed into place; not copied where the same files lie already",
+        "copied host to host, verified by a manifest, renamed into place; not where the same files lie already",
         "the source's folder of the commit that both inventories name",
     ),
     (
@@ -148,7 +148,7 @@ def migration_page() -> str:
         ("versions", "end", "what happens", "refused", "source"),
         (
             (
-                ", ".join((*row.upstream, *(f"`{one}`" for one in row.packaged))),
+                row.named,
                 "target" if row.receiver else "both",
                 row.text,
                 "yes" if row.refuse else "told",
