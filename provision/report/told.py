@@ -22,6 +22,7 @@ def report(
     everything = (journal, *others)
     ended = outcome.outcome(journal, others)
     changed = steps.changes(everything)
+    left = () if ended.well or ended.state in outcome.UNTOUCHED else steps.not_reached(everything, changed)
     tried = measured.candidates(everything)
     events = [event for one in everything for event in one.events]
     return Report(
@@ -32,7 +33,7 @@ def report(
         evidence=gates.evidence(everything),
         runs=tuple(one.run for one in others),
         steps=steps.steps(everything),
-        changes=changed,
+        changes=(*changed, *left),
         downtime=measured.downtimes(everything),
         copies=measured.copies(everything),
         gates=gates.gates(everything, earlier or {}),
