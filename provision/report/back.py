@@ -26,8 +26,11 @@ def back(
     ]
     if state in UNTOUCHED:
         return tuple(found)
+    if _reason(journals[0]).partition(" ")[0] == "demo":
+        # It removes what it made, and says itself what it kept.
+        return tuple(found)
     for journal in journals:
-        reason = text(next(iter(of(journal.events, "run")), {}), "reason")
+        reason = _reason(journal)
         found += (
             _migrate(reason, journal) if reason.startswith("migrate ") else _chain(reason, changed, tried)
         )
@@ -40,6 +43,10 @@ def back(
                 )
             )
     return tuple(dict.fromkeys(found))
+
+
+def _reason(journal: Journal) -> str:
+    return text(next(iter(of(journal.events, "run")), {}), "reason")
 
 
 def _chain(reason: str, changed: Sequence[Change], tried: Sequence[Candidate]) -> list[Back]:

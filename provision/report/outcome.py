@@ -123,6 +123,11 @@ def outcome(journal: Journal, others: Sequence[Journal]) -> Outcome:
         said += f": {', '.join(failed)}"
     if state == FAILED and any(event.get("whole") is True for event in of(everything, "rolled back")):
         said += "; what it changed on the machine was taken back"
+    if any(
+        event.get("candidate") is True and text(event, "verdict") == "refused"
+        for event in of(everything, "trial")
+    ):
+        said += "; a candidate was refused, and what served before goes on"
     well = code == EXIT_DONE and not why
     if code == EXIT_DONE and why:
         said += "; what did not work out on the way is below"

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from provision.report import gates, measured, outcome, steps
 from provision.report.back import back
-from provision.report.document import Look, Report
-from provision.report.entries import Journal, of, text, texts
+from provision.report.document import Claim, Look, Report
+from provision.report.entries import Journal, mappings, of, text, texts
 from provision.report.gates import Key
 
 
@@ -43,6 +43,11 @@ def report(
         readings=measured.readings(everything),
         answers=measured.answers(everything),
         moved=measured.moved(everything),
+        claims=tuple(
+            Claim(text(one, "what"), text(one, "seen"), text(one, "state"))
+            for event in of(events, "claims")
+            for one in mappings(event, "claims")
+        ),
         said=tuple(f"{text(event, 'service')}: {text(event, 'text')!r}" for event in of(events, "answered")),
         notes=tuple(
             dict.fromkeys(note for event in of(events, "plan", "note") for note in texts(event, "notes"))
