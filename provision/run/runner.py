@@ -21,8 +21,9 @@ from pyinfra.context import ctx_config, ctx_inventory, ctx_state
 from provision.host import transport
 from provision.migrate.standing import Migrating
 from provision.plan import Plan
-from provision.run.errors import EXIT_ERROR, EXIT_INTERRUPTED, RunError
+from provision.run.errors import EXIT_ERROR, EXIT_INTERRUPTED, CandidateRefused, RunError
 from provision.run.session import Session
+from provision.run.told import quiet
 from provision.spec import Machine
 from provision.templates import house
 
@@ -39,6 +40,13 @@ class Outcome:
     exit_code: int
     pending: tuple[str, ...] = ()
     trials: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def only_refused(self) -> bool:
+        """Did it end with 1 for nothing but candidates that were refused?"""
+        refused = [problem for problem in self.problems if isinstance(problem, CandidateRefused)]
+        hosts = {problem.host for problem in refused}
+        return bool(refused) and len(refused) == len(self.problems) and set(self.failed) <= hosts
 
     def failed_on(self, machine: Machine) -> bool:
         """A machine fails as a unit: with its metal or with any of its guests. A pending reboot is no failure."""
@@ -114,9 +122,14 @@ class Progress(BaseStateCallback):
     def operation_host_error(  # type: ignore[override]
         self, state: State, host: Host, op_hash: str, retry_count: int = 0, max_retries: int = 0
     ) -> None:
-        # pyinfra knows success and failure only; a machine that waits for its reboot has not failed.
-        waits = host.data.machine.name in self.session.pending
-        self._ended(state, host, op_hash, "waits for the reboot" if waits else "FAILED")
+        # pyinfra knows success and failure only; a machine that waits for its reboot has not failed, nor has one whose
+        # candidate was refused.
+        if host.data.machine.name in self.session.pending:
+            self._ended(state, host, op_hash, "waits for the reboot")
+        elif isinstance(self.session.failed_by.get(host.name), CandidateRefused):
+            self._ended(state, host, op_hash, "one was refused, and what served before goes on")
+        else:
+            self._ended(state, host, op_hash, "FAILED")
 
     def _name(self, state: State, op_hash: str) -> str:
         return ", ".join(sorted(state.get_op_meta(op_hash).names))
@@ -127,7 +140,7 @@ class Progress(BaseStateCallback):
         name = self._name(state, op_hash)
         self.seconds[name] = self.seconds.get(name, 0.0) + took
         if how != "done" or any(item.host == host.name for item in self.session.changed[changes:]):
-            after = "" if how.startswith("waits") else f" in {took:.1f} s"
+            after = f" in {took:.1f} s" if how in ("done", "FAILED") else ""
             self.say(f"{host.name}: {name}: {how}{after}")
 
 
@@ -175,6 +188,7 @@ def connected(
                 within=within,
             )
             state.kpro_session = session  # type: ignore[attr-defined]
+            quiet()
             transport.watch(state)
             _connect(state)
             try:

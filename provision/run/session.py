@@ -68,6 +68,7 @@ class Session:
         self.usage: RunError | None = None
         self.problems: list[RunError] = []
         self.pending: dict[str, RebootPending] = {}
+        self.failed_by: dict[str, RunError] = {}
         self.ended: int | None = None
         self.changed: list[Item] = []
         self.tried = Tried()
