@@ -24,10 +24,10 @@ from provision.migrate.sides import Side
 from provision.migrate.standing import Migrating, Record
 from provision.migrate.traffic.choose import traffic
 from provision.plan import PHASES, Refusal
+from provision.printable import say_on_stderr
 from provision.run.commands import Answer, finish
 from provision.run.errors import EXIT_DONE, EXIT_ERROR, EXIT_REFUSED, EXIT_USAGE, Refused, RunError
 from provision.run.journal import new_run_id, runs_folder
-from provision.run.session import say_on_stderr
 
 
 @dataclass(frozen=True)
