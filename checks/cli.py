@@ -7,16 +7,15 @@ need nothing but the standard library and pynvml.
 from __future__ import annotations
 
 import errno
-import signal
 import sys
-import threading
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from checks import standard
+from checks.ending import Told, in_order
 from checks.errors import BadInput
 
-EXIT_USAGE, EXIT_UNKNOWN, EXIT_INTERRUPTED = 2, 3, 130
+EXIT_USAGE, EXIT_UNKNOWN = 2, 3
 
 
 class Row(NamedTuple):
@@ -69,6 +68,9 @@ COMMANDS: dict[str, Row] = {
         "checks.serving.cutover_command:verdict", "What a measurement means for a profile.", hidden=True
     ),
     "_lasterror": Row("checks.serving.cutover_command:last_error", "Why an engine ended.", hidden=True),
+    "_answers": Row(
+        "checks.serving.answers_command:answers", "Is another service the same model?", hidden=True
+    ),
     "_outcome": Row("checks.serving.cutover_command:outcome", "What is remembered of a trial.", hidden=True),
 }
 
@@ -76,22 +78,21 @@ COMMANDS: dict[str, Row] = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code; never a traceback for what the caller did wrong."""
     args = list(sys.argv[1:] if argv is None else argv)
-    told: list[int] = []
+    told = Told()
     try:
         if args[:1] == ["_probe"]:
             from checks.probe import main as probe
 
             return probe(args[1:])
-        _end_in_order(told)
-        standard.open_all()
-        code = _run(args)
-        return _told(code)
+        with in_order(told):
+            standard.open_all()
+            return _told(_run(args))
     except BadInput as error:
         print(f"provcheck: {error}", file=sys.stderr)  # noqa: T201
         return EXIT_USAGE
     except KeyboardInterrupt:
         print("provcheck: interrupted, no verdict", file=sys.stderr)  # noqa: T201
-        return 128 + told[0] if told else EXIT_INTERRUPTED
+        return told.code
     except OSError as error:
         standard.forget()
         print(f"provcheck: no verdict, the machine refused what a check needs: {error}", file=sys.stderr)  # noqa: T201
@@ -106,24 +107,6 @@ def _told(code: int) -> int:
         return code
     print(f"provcheck: what it says could not be written: {error.strerror}", file=sys.stderr)  # noqa: T201
     return EXIT_UNKNOWN
-
-
-def _end_in_order(told: list[int]) -> None:
-    """A SIGTERM or SIGHUP ends a command as Ctrl-C does: its children, files and shared memory are taken along.
-
-    Only the first of them, and only where the caller did not have it ignored (nohup).
-    """
-
-    def end(number: int, _: object) -> None:
-        for each in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-            signal.signal(each, signal.SIG_IGN)
-        told.append(number)
-        raise KeyboardInterrupt
-
-    if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(number) == signal.SIG_DFL:
-                signal.signal(number, end)
 
 
 def _run(args: Sequence[str]) -> int:

@@ -12,26 +12,33 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StrictBool, StrictInt, StringConstraints, model_validator
 
-from provision.forms import AbsolutePath, BdfText, Name, Port, SshHost, Where, later, refuse
+from provision.forms import AbsolutePath, BdfText, Name, Where, later, refuse
 from provision.spec_base import Spec
 from provision.spec_engine import Engine, Patch
 from provision.spec_guest import Guest, Mount, Proxmox, claims, taken_twice
+from provision.spec_migration import CopySettings, ExtraPath, HAProxy, Hooks, Migration
 from provision.spec_model import Hub, Model
 from provision.spec_service import Baseline, Candidate, Found, Service
 from provision.spec_silence import Silence
+from provision.spec_ssh import Ssh
 
 __all__ = [
     "Baseline",
     "Candidate",
+    "CopySettings",
     "Driver",
     "Engine",
+    "ExtraPath",
     "Fleet",
     "Found",
     "Gpu",
     "Guest",
+    "HAProxy",
+    "Hooks",
     "HostGroup",
     "Hub",
     "Machine",
+    "Migration",
     "Model",
     "Mount",
     "Patch",
@@ -61,16 +68,6 @@ class Driver(Spec):
     route: Literal["debian", "nvidia", "run", "ubuntu", "prebuilt"] = "debian"
     installer: AbsolutePath | None = None
     sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] | None = None
-
-
-class Ssh(Spec):
-    """How the machine is reached. ``host`` may be an alias of the operator's ssh_config."""
-
-    host: SshHost
-    port: Port | None = None
-    user: str | None = None
-    key: str | None = None
-    known_hosts: str | None = None
 
 
 class Machine(Spec):

@@ -13,6 +13,7 @@ from checks.serving.limits import Limits
 from provision.forms import Address, LocalPath, Name, Port, refuse
 from provision.spec_base import Spec
 from provision.spec_engine import Engine
+from provision.spec_migration import Migration
 from provision.spec_model import Model
 from provision.spec_silence import Silence
 
@@ -112,7 +113,7 @@ class Service(Spec):
 
     ``drain_seconds``: how long requests that are under way may take before the service is stopped for another
     profile. ``thresholds``: limits of ``provcheck serve`` by name, where its usual ones do not fit. ``silences``:
-    findings of its gates that are known to be bad.
+    findings of its gates that are known to be bad. ``migration``: what moving it to another host needs to know.
     """
 
     name: Name
@@ -133,6 +134,7 @@ class Service(Spec):
     baseline: Baseline | None = None
     candidate: Candidate | None = None
     found: Found | None = None
+    migration: Migration | None = None
 
     @property
     def unit(self) -> str:

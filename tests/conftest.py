@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -52,3 +53,25 @@ def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
     monkeypatch.setenv("TERM", "xterm-256color")
     for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES"):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(autouse=True)
+def own_process() -> Iterator[None]:
+    """No test leaves the process of the tests with another way to take signals or another umask: whatever a later test
+    starts inherits an ignored signal, and would go on where it should end."""
+    before = taken()
+    yield
+    after = taken()
+    if after != before:
+        for number, handler in before[0].items():
+            if handler != after[0][number]:
+                signal.signal(number, handler)
+        os.umask(before[1])
+    assert after == before, "this test changed how the whole process takes signals, or its umask"
+
+
+def taken() -> tuple[dict[signal.Signals, object], int]:
+    """What Python knows of each signal's handler, and the umask."""
+    umask = os.umask(0o022)
+    os.umask(umask)
+    return {number: signal.getsignal(number) for number in signal.Signals}, umask

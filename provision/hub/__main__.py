@@ -6,9 +6,14 @@ or 1 with a problem. Whether anybody still listens changes nothing: a fetch whos
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 
 from provision.hub.machine import main
 
 if __name__ == "__main__":
+    # Nobody at the other end is no reason to stop.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    os.umask(0o022)
     sys.exit(main(sys.stdin.read()))

@@ -7,7 +7,6 @@ import json
 import logging
 import os
 import re
-import signal
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
@@ -40,9 +39,6 @@ def settings(environ: Mapping[str, str], home: str) -> dict[str, str]:
 
 def main(text: str) -> int:
     """Exit status 0, or 1 after a problem was told."""
-    # Nobody at the other end is no reason to stop.
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    os.umask(0o022)
     try:
         order = Order.from_json(text)
     except (ValueError, TypeError, KeyError):

@@ -3,6 +3,7 @@ and the text."""
 
 from __future__ import annotations
 
+import shutil
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,8 @@ from provision.hub.controller import wrong_token
 from provision.inventory import drafter_rules
 from provision.inventory.engine_rules import of_engine
 from provision.inventory.rules import GLIBC, models_of, tried_of
-from provision.spec import Engine, Hub, Machine, Model, Service, Ssh
+from provision.spec import Engine, HAProxy, Hooks, Hub, Machine, Model, Service, Ssh
+from provision.spec_migration import STATES
 
 Wrong = Iterator[tuple[Where, str]]
 
@@ -39,6 +41,8 @@ def of_service(service: Service, glibc: tuple[int, int] | None) -> Wrong:
             yield (*inside, *where), text
     yield from drafter_rules.of_service(service)
     yield from of_key(service.api_key_file)
+    for where, text in of_traffic(service.migration.traffic) if service.migration else ():
+        yield ("migration", "traffic", *where), text
     if service.replay and not service.replay.is_file():
         yield ("replay",), f"there is no file {service.replay} on this machine"
 
@@ -62,6 +66,21 @@ def of_part(part: Any, glibc: tuple[int, int] | None = None) -> Wrong:
         why = (_secret(part.token_file) or _token(part.token_file)) if part.token_file else None
         if why:
             yield ("token_file",), why
+
+
+def of_traffic(traffic: HAProxy | Hooks | None) -> Wrong:
+    """What leads clients over when a service moves: its programs, or the files of the way to its host."""
+    if isinstance(traffic, Hooks):
+        for name in STATES:
+            program = getattr(traffic, name)[0]
+            if shutil.which(str(Path(program).expanduser())) is None:
+                yield (
+                    (name, 0),
+                    f"there is no program {program} on this machine, or it may not be run: hooks run on the controller",
+                )
+    elif traffic is not None:
+        for where, text in of_part(traffic.ssh):
+            yield ("ssh", *where), text
 
 
 def of_key(path: Any) -> Wrong:

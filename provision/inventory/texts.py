@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
-from types import UnionType
-from typing import Any, Union, get_args, get_origin
+from typing import Any, get_args
 
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
@@ -14,9 +13,8 @@ from provision.forms import Where
 
 def told(root: type[BaseModel], error: ErrorDetails) -> tuple[Where, str]:
     """The field and the text for one line of a ValidationError of ``root``."""
-    where: Where = error["loc"]
+    where, owner = _place(root, error["loc"])
     kind, context, given = error["type"], error.get("ctx", {}), error.get("input")
-    owner = _class_at(root, where[:-1])
     if kind == "extra_forbidden":
         return where, _no_such_field(str(where[-1]), owner)
     if kind == "missing":
@@ -83,22 +81,27 @@ def _short(given: Any) -> str:
     return f"a {type(given).__name__}"
 
 
-def _class_at(root: type[BaseModel], where: Where) -> type[BaseModel] | None:
-    """The spec class whose field the location names."""
-    owner: type[BaseModel] | None = root
-    for part in where:
-        if isinstance(part, int) or owner is None:
+def _place(root: type[BaseModel], loc: Where) -> tuple[Where, type[BaseModel] | None]:
+    """The field without the names of classes that pydantic puts in where one of several may be given, and the spec
+    class that has (or lacks) it."""
+    where: list[str | int] = []
+    owners: list[type[BaseModel]] = []
+    choices = [root]
+    for part in loc:
+        tagged = [choice for choice in choices if choice.__name__ == part]
+        if tagged and len(choices) > 1:
+            choices = tagged
             continue
-        if part not in owner.model_fields:
-            return None
-        owner = _inner(owner.model_fields[part].annotation)
-    return owner
+        where.append(part)
+        owners = choices
+        if isinstance(part, str):
+            fields = (choice.model_fields.get(part) for choice in choices)
+            choices = [owner for field in fields if field for owner in _classes(field.annotation)]
+    return tuple(where), owners[0] if owners else None
 
 
-def _inner(annotation: Any) -> type[BaseModel] | None:
+def _classes(annotation: Any) -> list[type[BaseModel]]:
+    """The spec classes that a field may hold."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    if get_origin(annotation) in (tuple, list, Union, UnionType):
-        found = (_inner(argument) for argument in get_args(annotation))
-        return next((owner for owner in found if owner is not None), None)
-    return None
+        return [annotation]
+    return [owner for argument in get_args(annotation) for owner in _classes(argument)]

@@ -20,7 +20,7 @@ from pyinfra.context import ctx_config, ctx_inventory, ctx_state
 
 from provision.host import transport
 from provision.plan import Plan
-from provision.run.errors import EXIT_ERROR, CandidateRefused, RunError
+from provision.run.errors import EXIT_ERROR, EXIT_INTERRUPTED, CandidateRefused, RunError
 from provision.run.session import Session
 from provision.run.told import quiet
 from provision.spec import Machine
@@ -152,9 +152,10 @@ def connected(
     reason: str,
     say: Callable[[str], None],
     reboot: bool = False,
+    report: bool = True,
 ) -> Iterator[Run]:
     """Connects to the machines of an inventory file; ``limit`` names the pyinfra hosts, none means all;
-    ``reboot``: machines may boot even where the inventory does not allow it.
+    ``reboot``: machines may boot even where the inventory does not allow it; ``report``: the run's report is written.
 
     Raises RunError when one cannot be reached.
     """
@@ -169,7 +170,7 @@ def connected(
         hosts = make_inventory(str(inventory), cwd=state.cwd, override_data={})
         with ctx_inventory.use(hosts):
             state.init(hosts, config, initial_limit=[hosts.get_host(name) for name in limit] or None)
-            session = Session(state, phases=phases, reason=reason, reboot=reboot, say=say)
+            session = Session(state, phases=phases, reason=reason, reboot=reboot, say=say, report=report)
             state.kpro_session = session  # type: ignore[attr-defined]
             quiet()
             transport.watch(state)
@@ -179,6 +180,7 @@ def connected(
             except BaseException as error:
                 session.ended = getattr(error, "exit_code", EXIT_ERROR)
                 if isinstance(error, KeyboardInterrupt):
+                    session.ended = EXIT_INTERRUPTED
                     for line in session.tried.left_alone():
                         session.say(line)
                 raise

@@ -24,6 +24,7 @@ from provision.hub.controller import hide_token
 from provision.plan import PHASES, Item, Plan
 from provision.planner import Observed, Wanted, guest_requests, plan_machine, requests, restrict
 from provision.printable import printable
+from provision.report.write import tell as tell_report
 from provision.run import earlier, host_journal, lock
 from provision.run.errors import EXIT_DONE, EXIT_ERROR, HostChanged, RebootPending, RunError
 from provision.run.exchange import Exchange
@@ -40,7 +41,7 @@ def say_on_stderr(text: str) -> None:
 
 
 class Session:
-    """One run. It belongs to a pyinfra State; ``Session.of(state)`` finds or makes it."""
+    """One run. It belongs to a pyinfra State; ``Session.of(state)`` finds or makes it. ``report``: it is written."""
 
     def __init__(
         self,
@@ -50,6 +51,7 @@ class Session:
         reason: str = "pyinfra",
         reboot: bool = False,
         say: Callable[[str], None] = say_on_stderr,
+        report: bool = True,
     ) -> None:
         hide_token()
         self.state = state
@@ -66,6 +68,7 @@ class Session:
         self.changed: list[Item] = []
         self.tried = Tried()
         self._journal: Journal | None = None
+        self._report = report
         self._locks: dict[str, lock.MachineLock] = {}
         self._lost: dict[str, RunError] = {}
         self._said: set[str] = set()
@@ -94,7 +97,7 @@ class Session:
     def journal(self) -> Journal:
         if self._journal is None:
             self._journal = Journal(self.id)
-            self._journal.write("run", reason=self.reason, phases=self.phases)
+            self._journal.begin(self.reason, phases=self.phases)
         return self._journal
 
     def open_journal(self) -> None:
@@ -183,8 +186,10 @@ class Session:
         return new and self.reason == "pyinfra"
 
     def was_shown(self, plans: Sequence[Plan]) -> None:
-        """Plans that were shown before this session began."""
+        """Plans that the operator saw, also before this session began; the journal has them then."""
         self._shown |= {plan.machine: plan.ids for plan in plans}
+        for plan in plans:
+            self.tell_journal("plan", **plan.as_dict())
 
     def check_against_shown(self, machine: Machine, plan: Plan) -> None:
         """Raises HostChanged when the plan has become more than what was shown."""
@@ -194,9 +199,7 @@ class Session:
             new = tuple(item for item in new if item.kind not in FOLLOWS_A_BOOT)
         if new:
             raise HostChanged(
-                f"{machine.name} changed under us: "
-                + "; ".join(item.text for item in new)
-                + " was not in the plan "
+                f"{machine.name} changed under us: {'; '.join(item.text for item in new)} was not in the plan "
                 "that was shown. Look at the new plan with: provision plan"
             )
 
@@ -283,6 +286,8 @@ class Session:
                 self.say(str(error))
             self._journal.close()
             self._journal = None
+            if self._report:
+                tell_report(self.id, self.say)
 
     @property
     def exit_code(self) -> int:

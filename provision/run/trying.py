@@ -10,6 +10,7 @@ from typing import Any
 from pyinfra.api.host import Host
 from pyinfra.api.state import State
 
+from provision.acts import baseline
 from provision.host import transport
 from provision.plan import Item
 from provision.run import host_journal, readings
@@ -87,6 +88,7 @@ def _tell(session: Session, machine: Machine, host: Host, item: Item, seen: Tria
     if seen is not None:
         known = seen.as_dict()
         facts |= {name: known[name] for name in known if name not in ("run", "forecast", "asked")}
+        facts["baseline"] = baseline.held_to(host, asked)
     session.tried.trials.append(facts)
     with suppress(RunError, OSError):
         line = session.journal.write("trial", **facts)

@@ -17,6 +17,7 @@ from provision.guest import root
 from provision.spec import Machine
 from tests.doubles.apt import archive, catalogue
 from tests.doubles.apt.archive import Key
+from tests.guest import apart
 from tests.guest.apt_host import Contained, Served, make_bare
 from tests.guest.cutover_place import made_cut
 from tests.guest.rig import Container, Sshd, make_container, make_sshd
@@ -26,6 +27,18 @@ __all__ = ["made_cut"]
 # Read before any test gets a home of its own: a root is built once for all sessions.
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kpro" / "roots"
 HERE = Path(__file__).parent
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if hasattr(config, "workerinput"):
+        apart.go()
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """Whole files go to the workers, the longest first."""
+    from tests.guest.longest_first import LongestFirst
+
+    return LongestFirst(config, log)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -52,7 +65,12 @@ def guest_root() -> Path:
     with _one_session_at_a_time():
         script = root.build_script("bookworm", folder=str(CACHE))
         built = subprocess.run(
-            ["sh", "-s"], input=script, capture_output=True, text=True, timeout=600, check=False
+            [*apart.outside, "sh", "-s"],
+            input=script,
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
         )
     assert built.returncode == 0, built.stderr[-3000:]
     return Path(built.stdout.strip())

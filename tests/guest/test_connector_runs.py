@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import textwrap
 from collections.abc import Callable
@@ -114,7 +115,7 @@ def test_a_dry_run_and_a_real_one_from_nothing_through_the_container_s_creation(
     name = f"kprotest-{os.getpid()}-born"
     machine = Machine(name="box", guests=(Guest(name="born", backend="lxc", id=name),))
     container = make_container(name, guest_root)
-    (container.rootfs.parent / "config").rename(tmp_path / "config")
+    shutil.move(container.rootfs.parent / "config", tmp_path / "config")
     deploy = f"""
     if metal:
         server.shell(name="create", commands=["cp {tmp_path}/config /var/lib/lxc/{name}/ && lxc-start -n {name} -d"])

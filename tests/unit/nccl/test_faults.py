@@ -179,10 +179,11 @@ def words(pid: int) -> bytes:
         return b""
 
 
-@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_ranks_that_hang_die_with_their_parent_however_that_ends(rig: Rig, end: signal.Signals) -> None:
+def hanging(rig: Rig, signals: str, *args: str) -> subprocess.Popen[bytes]:
+    """A run whose rank hangs and holds shared memory by now. ``signals`` is an option of env: whoever runs the tests
+    may ignore a signal (nohup does), and what it starts would inherit that."""
     process = subprocess.Popen(
-        rig.argv("--size", "64K", "--gpus", "0"),
+        ["env", signals, *rig.argv("--size", "64K", "--gpus", "0", *args)],
         env=rig.environment(KPRO_DOUBLE_NCCL="leak,hang-init,ignore-term"),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -195,9 +196,21 @@ def test_ranks_that_hang_die_with_their_parent_however_that_ends(rig: Rig, end: 
         assert time.monotonic() < limit
         time.sleep(0.05)
     time.sleep(0.2)
+    return process
+
+
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_ranks_that_hang_die_with_their_parent_however_that_ends(rig: Rig, end: signal.Signals) -> None:
+    process = hanging(rig, "--default-signal")
     process.send_signal(end)
     process.wait(timeout=60)
     assert process.returncode == (-end if end is signal.SIGKILL else 128 + end)
+
+
+def test_a_run_under_nohup_outlives_the_terminal_and_gives_its_verdict(rig: Rig) -> None:
+    process = hanging(rig, "--ignore-signal=HUP", "--init-deadline", "2")
+    process.send_signal(signal.SIGHUP)
+    assert process.wait(timeout=60) == 1
 
 
 def test_a_missing_library_is_said_before_anything_is_tried(rig: Rig) -> None:

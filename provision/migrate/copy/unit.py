@@ -1,0 +1,193 @@
+"""The transient unit on the source: shell text that goes on by itself, whoever listens.
+
+Its folder holds everything: what to copy, the key, what each rsync says, the state. A try that fails is begun anew by
+systemd, later each time; what another try cannot mend ends it.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from provision.migrate.copy import hashing, reasons
+from provision.migrate.copy.key import HOST, folder, mark
+from provision.migrate.copy.listing import FIND
+from provision.migrate.copy.model import RUN_FOLDER, CopySettings, Place
+
+GAVE_UP = 70
+"""Exit status after which systemd does not start it again."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One folder of a run. ``key``: number of the key that may write beside its place; ``users`` and ``groups``:
+    rsync's maps; ``lists``: how many lists of large files there are; ``send``: False where the target has the folder
+    already and only checksums are needed."""
+
+    number: int
+    source: Place
+    name: str
+    key: int
+    users: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    lists: int = 0
+    send: bool = True
+
+    def owner(self, user: int, group: int) -> tuple[int, int]:
+        """A file's on the target."""
+        return _mapped(user, self.users), _mapped(group, self.groups)
+
+
+def _mapped(number: int, pairs: tuple[str, ...]) -> int:
+    found = dict(pair.split(":") for pair in pairs)
+    return int(found.get(str(number), number))
+
+
+_HEAD = """#!/bin/sh
+# Copies folders of this machine to another one; `phase` in `state` says how far it is.
+export LC_ALL=C
+umask 077
+cd {folder} || exit {gave_up}
+n=$(( $(cat attempt 2>/dev/null || echo 0) + 1 ))
+echo $n > attempt
+say() {{ # phase, why
+  printf 'phase=%s\\nattempt=%s\\nbegan=%s\\nwhy=%s\\n' "$1" "$n" "${{began:-0}}" "$2" > state.new
+  mv -f state.new state
+}}
+why() {{ cat -- *.err 2>/dev/null | grep -v '^$' | tail -n 3 | tr '\\n' ' ' | cut -c 1-600; }}
+fail() {{ # why: ends this try, and all of them when another one is useless
+  if [ "$n" -ge {tries} ] || cat -- *.err 2>/dev/null | grep -Eq {final}; then say failed "$1"; exit {gave_up}; fi
+  # One that worked for some minutes was no failure to begin with.
+  [ $(( $(date +%s) - began )) -lt 180 ] || echo 0 > attempt
+  say waiting "$1"
+  exit 1
+}}
+enter() {{
+  case $1 in
+{enter}
+  esac
+}}
+job() {{
+  case $1 in
+{jobs}
+  esac
+}}
+{low}
+"""
+_BODY = """
+if [ "$n" -gt 1 ]; then
+  pause=$(( 1 << (n < 7 ? n - 1 : 6) ))
+  say waiting "$(why)"
+  sleep $pause
+fi
+began=$(date +%s)
+rm -f -- *.out *.err
+say copying ''
+for k in {numbers}; do
+  [ -e $k/sums ] ||
+    ( enter $k && {{ {hashes}; }} > {folder}/$k/sums.new && mv -f {folder}/$k/sums.new {folder}/$k/sums ) 2>$k.hash &
+done
+send() {{ # folder, name of the outputs, KiB a second, more of rsync's arguments
+  k=$1 o=$2 limit=$3
+  shift 3
+  job $k
+  ( enter $k && exec rsync -rlptgoHS --numeric-ids --inplace --no-inc-recursive --no-human-readable \\
+      --timeout={stall} $limit --info=progress2,stats2 -ii --out-format='kpro %i %l' --outbuf=L $maps "$@" \\
+      -e 'ssh -F {folder}/ssh.'$key ./ "{host}:$name/" ) >$o.out 2>$o.err </dev/null
+}}
+for k in {sent}; do
+  pids= rc=0
+  for list in {folder}/$k/list.*; do
+    [ -e "$list" ] || continue
+    send $k $k.${{list##*.}} '{each}' --from0 --files-from="$list" &
+    pids="$pids $!"
+  done
+  for pid in $pids; do wait $pid || rc=$?; done
+  [ $rc = 0 ] || fail "$(why)"
+  if [ -s $k/again ]; then
+    send $k $k.again '{all}' --from0 --files-from={folder}/$k/again --ignore-times || fail "$(why)"
+    rm -f $k/again
+  fi
+  send $k $k.rest '{all}' --delete || fail "$(why)"
+done
+for k in {numbers}; do
+  ( enter $k && {find} > {folder}/$k/after.new && mv -f {folder}/$k/after.new {folder}/$k/after ) 2>$k.err ||
+    fail "$(why)"
+done
+say checking ''
+wait
+for k in {numbers}; do [ -e $k/sums ] || {{ cat $k.hash > $k.err; fail "checksums: $(why)"; }}; done
+say done ''
+"""
+
+
+def script(run: str, jobs: Sequence[Job], settings: CopySettings) -> str:
+    """The unit's program."""
+    here = folder(run)
+    limit = settings.bwlimit_mib
+    # A limit of 0 means none to rsync.
+    kib = None if limit is None else max(round(limit * 1024), 1)
+    most = max([job.lists for job in jobs] or [1]) or 1
+    enter = "\n".join(f"    {job.number}) {hashing.enter(job.source)} ;;" for job in jobs)
+    head = _HEAD.format(
+        folder=here,
+        gave_up=GAVE_UP,
+        tries=settings.tries,
+        final=shlex.quote(reasons.final()),
+        enter=enter,
+        jobs="\n".join(f"    {job.number}) {_facts(job)} ;;" for job in jobs),
+        low=hashing.LOW,
+    )
+    return head + _BODY.format(
+        folder=here,
+        numbers=" ".join(str(job.number) for job in jobs),
+        sent=" ".join(str(job.number) for job in jobs if job.send),
+        hashes=hashing.hashes(True, 1),
+        find=FIND,
+        host=HOST,
+        stall=settings.stall_seconds,
+        each="" if kib is None else f"--bwlimit={max(kib // most, 1)}",
+        all="" if kib is None else f"--bwlimit={kib}",
+    )
+
+
+def _facts(job: Job) -> str:
+    maps = [
+        f"--{option}={','.join(pairs)}"
+        for option, pairs in (("usermap", job.users), ("groupmap", job.groups))
+        if pairs
+    ]
+    return f"key={job.key} name={shlex.quote(job.name)} maps='{' '.join(maps)}'"
+
+
+def start(run: str, settings: CopySettings) -> str:
+    """For the source: the unit runs, from its first try on; one that runs already goes on. systemd.service(5)."""
+    unit = f"{mark(run)}.service"
+    return f"""set -eu
+case $(systemctl is-active {unit} || true) in active|activating|deactivating|reloading) exit 0 ;; esac
+systemctl reset-failed {unit} 2>/dev/null || true
+cd {folder(run)}
+rm -f attempt
+printf 'phase=copying\\nattempt=1\\n' > state
+exec systemd-run --quiet --collect --unit={unit} --description='kpro: copy of a service to another host' \\
+  -p Restart=on-failure -p RestartSec=1 -p RestartPreventExitStatus={GAVE_UP} -p StartLimitIntervalSec=0 \\
+  -p IOWeight=50 -p KillMode=control-group -p TimeoutStopSec=20 -p StandardOutput=null -p StandardError=null \\
+  /bin/sh {folder(run)}/copy
+"""
+
+
+def stop(run: str) -> str:
+    unit = f"{mark(run)}.service"
+    return f"systemctl stop {unit} 2>/dev/null; systemctl reset-failed {unit} 2>/dev/null; true\n"
+
+
+def clear(run: str) -> str:
+    """Ends the unit; the key and all else of the run's folder is gone."""
+    return (
+        stop(run) + f"rm -rf --one-file-system -- {folder(run)}\nrmdir -- {RUN_FOLDER} 2>/dev/null || true\n"
+    )
+
+
+def clear_target(run: str) -> str:
+    return f"rm -rf -- {folder(run)}\nrmdir -- {RUN_FOLDER} 2>/dev/null || true\n"

@@ -1,0 +1,113 @@
+"""A service to move: inventories of both hosts, the stand-in engine, a model, and the real programs."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from provision.testhost import demo_files
+from tests.controller import BIN, Operator
+from tests.migrate.rig import GUEST, Host, Pair
+
+PORT = 8000
+
+_INVENTORY = """\
+from provision.spec import Engine, Guest, Machine, Model, Mount, Service, Ssh
+
+machine = Machine(
+    name={name!r},
+    ssh=Ssh(**{ssh!r}),
+    managed=False,
+    guests=[
+        Guest(
+            name="llm",
+            backend="lxc",
+            id={guest!r},
+            network="host",
+            services=[
+                Service(
+                    **dict(
+                        name="tiny",
+                        engine=Engine(kind="standin", version="1.0.0", source="wheel", wheelhouse={wheels!r}),
+                        model=Model(repo="kpro/tiny", revision={revision!r}, folder={folder!r}),
+                        port={port},
+                        ready_seconds=60,
+                    )
+                    | {more}
+                )
+            ],
+        )
+    ],
+)
+metal, guests = machine.pyinfra_groups()
+"""
+
+
+@dataclass
+class Place(Operator):
+    """``folder`` holds the inventories ``a.py`` and ``b.py``; programs run in the pair's network."""
+
+    pair: Pair
+    files: Path = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.files = self.folder / "files"
+        demo_files.prepare(self.files)
+
+    @property
+    def inventory(self) -> Path:
+        return self.folder / "a.py"
+
+    def write(self, *hosts: Host, **more: object) -> None:
+        """The inventories of these hosts (none: both); ``more`` are further arguments of the service."""
+        for host in hosts or (self.pair.a, self.pair.b):
+            text = _INVENTORY.format(
+                name=host.name,
+                ssh=host.ssh().model_dump(exclude_none=True),
+                guest=GUEST,
+                wheels=str(demo_files.wheel_folder(self.files)),
+                revision=demo_files.DEMO_REVISION,
+                folder=str(demo_files.model_folder(self.files)),
+                port=PORT,
+                more=more,
+            )
+            (self.folder / f"{host.name}.py").write_text(text)
+
+    def run(self, *words: str, timeout: float = 300) -> Any:
+        return self.pair.run(*words, timeout=timeout)
+
+    def apply(self, *words: str, host: str = "a") -> Any:
+        return self.provision("apply", str(self.folder / f"{host}.py"), "--yes", *words)
+
+    def migrate(self, *words: str, timeout: float = 300) -> Any:
+        """``provision migrate a b``, with what else is asked for."""
+        return self.provision("migrate", *self._ends(), *words, timeout=timeout)
+
+    def start_migrate(self, *words: str) -> Any:
+        """The same in the background; its output goes to ``migrate.log``."""
+        return self.pair.start(
+            self.folder / "migrate.log", str(BIN / "provision"), "migrate", *self._ends(), *words
+        )
+
+    def _ends(self) -> tuple[str, str]:
+        return str(self.folder / "a.py"), str(self.folder / "b.py")
+
+    def answer(self, host: Host) -> str:
+        """What the service generates on this host, asked without any code of the product. Empty: no answer."""
+        body = json.dumps({"model": "tiny", "prompt": "hello", "max_tokens": 4, "ignore_eos": True})
+        said = host.sh(
+            f"curl -s -m 10 -H 'Content-Type: application/json' -d '{body}' "
+            f"http://127.0.0.1:{PORT}/v1/completions",
+            check=False,
+        )
+        try:
+            text: str = json.loads(said)["choices"][0]["text"]
+        except (ValueError, KeyError, IndexError):
+            return ""
+        return text
+
+    def runs(self) -> Path:
+        return Path(os.environ["XDG_STATE_HOME"]) / "kpro" / "runs"
