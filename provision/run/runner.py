@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,7 @@ from pyinfra.api.state import BaseStateCallback, State, StateStage
 from pyinfra.context import ctx_config, ctx_inventory, ctx_state
 
 from provision.host import transport
+from provision.migrate.standing import Migrating
 from provision.plan import Plan
 from provision.run.errors import EXIT_ERROR, EXIT_INTERRUPTED, CandidateRefused, RunError
 from provision.run.session import Session
@@ -153,9 +154,14 @@ def connected(
     say: Callable[[str], None],
     reboot: bool = False,
     report: bool = True,
+    migrating: Migrating | None = None,
+    within: Session | None = None,
+    machines: Mapping[str, Machine] | None = None,
 ) -> Iterator[Run]:
     """Connects to the machines of an inventory file; ``limit`` names the pyinfra hosts, none means all;
     ``reboot``: machines may boot even where the inventory does not allow it; ``report``: the run's report is written.
+    ``migrating``: the migration that this is part of. ``within``: a session whose locks and journal this one uses and
+    leaves open. ``machines``: what stands for machines of the inventory, by their names.
 
     Raises RunError when one cannot be reached.
     """
@@ -168,9 +174,19 @@ def connected(
     config.lock_current_state()
     with ctx_state.use(state), ctx_config.use(config):
         hosts = make_inventory(str(inventory), cwd=state.cwd, override_data={})
+        _stand_for(hosts.host_data, machines or {})
         with ctx_inventory.use(hosts):
             state.init(hosts, config, initial_limit=[hosts.get_host(name) for name in limit] or None)
-            session = Session(state, phases=phases, reason=reason, reboot=reboot, say=say, report=report)
+            session = Session(
+                state,
+                phases=phases,
+                reason=reason,
+                reboot=reboot,
+                say=say,
+                report=report,
+                migrating=migrating,
+                within=within,
+            )
             state.kpro_session = session  # type: ignore[attr-defined]
             quiet()
             transport.watch(state)
@@ -189,6 +205,17 @@ def connected(
                 state.pool.kill(timeout=10)
                 session.close()
                 disconnect_all(state)
+
+
+def _stand_for(data: Mapping[str, dict[str, Any]], machines: Mapping[str, Machine]) -> None:
+    """Puts these specs in the place of the inventory's, for each pyinfra host of their machines."""
+    for given in data.values():
+        machine = machines.get(given["machine"].name) if "machine" in given else None
+        if machine is not None:
+            given["machine"] = machine
+            names = {guest.name: guest for guest in machine.guests}
+            if "guest" in given and given["guest"].name in names:
+                given["guest"] = names[given["guest"].name]
 
 
 def _connect(state: State) -> None:

@@ -15,6 +15,7 @@ from provision.data import demo
 from provision.data.demo import CONTAINER
 from provision.run.errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_LOCKED, EXIT_REFUSED, EXIT_USAGE
 from provision.testhost import demo_files
+from provision.testhost.telling import Telling
 
 INVENTORY = "demo_quick"
 _FIRST_APPLY = 2
@@ -38,13 +39,17 @@ def run(commands: Any, *, keep: bool) -> int:
         ("plan: in sync", lambda: commands.plan(INVENTORY, (), None, None, False)),
     ]
     times: list[tuple[str, float]] = []
+    telling = Telling("demo --quick", [f"apply {INVENTORY}"])
     code = EXIT_DONE
     earlier = _ours() is not None
     try:
         for number, (title, part) in enumerate(parts, 1):
             click.secho(f"\n[{number}/{len(parts)}] {title}", bold=True, err=True)
             started = time.monotonic()
-            code = part()
+            with telling.step(title) as said:
+                code = part()
+                if code != EXIT_DONE:
+                    said |= {"state": "failed", "why": f"it ended with {code}"}
             times.append((title, time.monotonic() - started))
             if code != EXIT_DONE:
                 break
@@ -66,6 +71,7 @@ def run(commands: Any, *, keep: bool) -> int:
         else:
             _clean_up()
     _report(times, code)
+    telling.end(code, lambda text: click.echo(f"  {text}", err=True))
     return code
 
 
