@@ -72,7 +72,7 @@ class End:
     def has_key(self) -> bool:
         """Does the service ask for a key?"""
         found = self.service.found
-        if found is None:
+        if self.service.api_key_file is not None or found is None:
             return self.service.api_key_file is not None
         words = {word.partition("=")[0] for word in found.command}
         return bool(words & {"--api-key", "--admin-api-key"} or set(found.environment) & set(KEY_VARIABLES))
