@@ -115,17 +115,22 @@ def logprobs(c: Compared) -> Finding:
         return finding(
             ident, status, told, None if status is Status.PASS else fix, round(mean, 5), limit, "nat"
         )
-    never = next((why for words, why in NO_PROBABILITIES.items() if words in c.source.no_probabilities), None)
-    if never is not None and len(_firsts(c)) >= 3 * ENOUGH:
-        told = f"the source's engine tells none: {never}; serve.answers_first_token looks into the answers instead"
+    never = [_never(why) for why in c.untold]
+    if never and None not in never and len(_firsts(c)) >= 3 * ENOUGH:
+        told = f"they are not told: {never[0]}; serve.answers_first_token looks into the answers instead"
         return finding(ident, Status.SKIP, told, None, None, limit, "nat")
-    why = c.source.no_probabilities or f"of {len(weighed)} answers only"
+    why = "; ".join(c.untold) or f"of {len(weighed)} answers only"
     return finding(
         ident,
         Status.UNKNOWN,
         f"the log-probabilities could not be compared: {why}",
         "serve without what refuses them",
     )
+
+
+def _never(why: str) -> str | None:
+    """Where it is written that an engine cannot tell any; None: it could, set up otherwise."""
+    return next((source for words, source in NO_PROBABILITIES.items() if words in why), None)
 
 
 def _firsts(c: Compared) -> list[bool]:
@@ -136,7 +141,7 @@ def _firsts(c: Compared) -> list[bool]:
     for item, held in c.pairs():
         if held.forced:
             found += [token == item.tokens[place] for place, token in sorted(held.forced.items())]
-        elif held.scored is not None and item.logprobs is None and c.source.no_probabilities:
+        elif held.scored is not None and item.logprobs is None and c.untold:
             found += [held.scored.behind(at, token) == 0 for at, token in enumerate(item.tokens)]
         elif held.said is not None:
             found.append(held.said.tokens[0] == item.tokens[0])

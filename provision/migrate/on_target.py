@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shlex
 
-from provision.migrate import ask, on_proof
+from provision.migrate import on_proof, probe, serving
 from provision.migrate.moving import Moving
+from provision.migrate.sides import Side
 from provision.run.errors import ActFailed
 from provision.stack.desired import gate_command
 
@@ -46,7 +47,14 @@ def warm(m: Moving) -> str:
 
 
 def is_warm(m: Moving) -> bool:
-    return ask.is_active(m.target) and not ask.generates(m.target, m.run)
+    probe.bring(m.target, m.run)
+    return serving.generates(m.target, m.run).generates
+
+
+def runs(side: Side) -> bool:
+    """Is its unit up, or on its way there, or does it generate without one? What cannot be told counts as running."""
+    done = side.inside(f"systemctl show -p ActiveState --value {shlex.quote(side.service.unit)}")
+    return not done.ok or done.text.strip() not in ("inactive", "failed")
 
 
 def cool(m: Moving) -> str:
@@ -82,7 +90,7 @@ def activate(m: Moving) -> str:
     done = m.target.inside(f"systemctl is-enabled --quiet {unit} || systemctl enable --quiet {unit}")
     if not done.ok:
         raise ActFailed(f"{m.target.name}: {service.unit} could not be enabled: {done.error_text}")
-    ask.until_it_generates(m.target, m.run, m.poll)
+    serving.start(m.target, m.run, service.ready_seconds, m.say)
     on_proof.keep(m, "activated")
     return f"{service.unit} starts with {m.target.name}" + (
         " and has read what was copied last" if restart else ""
@@ -105,6 +113,7 @@ def gate(m: Moving) -> str:
             raise ActFailed(
                 f"{m.target.name}: the gate is red ({done.rc}): {done.text.strip()[-1500:] or done.error_text}"
             )
-    if why := ask.generates(m.target, m.run):
-        raise ActFailed(f"{m.target.name}: {service.unit} does not generate: {why}")
+    life = serving.generates(m.target, m.run)
+    if not life.generates:
+        raise ActFailed(f"{m.target.name}: {service.unit} does not generate: {life.why}")
     return f"{m.target.name}: the gate is green, and it generates"

@@ -9,7 +9,8 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from provision.migrate import cut, record, standing, steps
+from provision.migrate import cut, record, steps
+from provision.migrate.copy.model import CopyFailed
 from provision.migrate.moving import Moving
 from provision.migrate.scratch import sweep
 from provision.migrate.sides import Side
@@ -17,8 +18,8 @@ from provision.migrate.standing import Record
 from provision.migrate.steps import Step
 from provision.run.errors import ActFailed, Locked, Refused, RunError
 
-TROUBLE = (RunError, OSError)
-"""What a step may raise: the operator's to know. (A copy that failed, or a lost connection, is one of them.)"""
+TROUBLE = (RunError, OSError, CopyFailed)
+"""What a step may raise: the operator's to know."""
 
 
 class StepFailed(RunError):
@@ -232,5 +233,4 @@ __all__ = [
     "reached",
     "rollback",
     "source_first",
-    "standing",
 ]

@@ -139,5 +139,13 @@ def when(event: Event) -> datetime | None:
     return found if found.tzinfo is not None else None
 
 
+def end(journal: Journal) -> Event | None:
+    """The event that ended it; None while it goes on, as after it was taken up again."""
+    last: Event | None = None
+    for event in of(journal.events, "run", "step", "end"):
+        last = event if event["event"] == "end" else None
+    return last
+
+
 def of(events: Iterable[Event], *kinds: str) -> tuple[Event, ...]:
     return tuple(event for event in events if event.get("event") in kinds)

@@ -14,15 +14,13 @@ from gevent.lock import RLock
 from pyinfra.api.host import Host
 from pyinfra.api.state import State
 
-from checks.snapshot import CouldNotLook
 from provision.assign.handover import Handover
-from provision.host import view
-from provision.host.observe import observe
 from provision.host.reboot import FOLLOWS_A_BOOT
 from provision.host.swap import STOP
 from provision.hub.controller import hide_token
+from provision.migrate.standing import Migrating
 from provision.plan import PHASES, Item, Plan
-from provision.planner import Observed, Wanted, guest_requests, plan_machine, requests, restrict
+from provision.planner import Observed, Wanted, plan_machine, restrict
 from provision.printable import printable
 from provision.report.write import tell as tell_report
 from provision.run import earlier, host_journal, lock
@@ -30,6 +28,7 @@ from provision.run.errors import EXIT_DONE, EXIT_ERROR, HostChanged, RebootPendi
 from provision.run.exchange import Exchange
 from provision.run.hub import Asked
 from provision.run.journal import Journal, new_run_id
+from provision.run.looking import look
 from provision.run.told import Operations
 from provision.run.tried import Tried
 from provision.run.wanted import wanted_for
@@ -52,10 +51,15 @@ class Session:
         reboot: bool = False,
         say: Callable[[str], None] = say_on_stderr,
         report: bool = True,
+        migrating: Migrating | None = None,
+        within: Session | None = None,
     ) -> None:
         hide_token()
         self.state = state
-        self.id = new_run_id()
+        self.migrating = migrating or Migrating()
+        self._within = within
+        self.facts: dict[str, Any] = {}
+        self.id: str = within.id if within else self.migrating.run or new_run_id()
         self.phases = tuple(phases)
         self.reason = reason
         self.reboot = reboot
@@ -63,12 +67,13 @@ class Session:
         self.usage: RunError | None = None
         self.problems: list[RunError] = []
         self.pending: dict[str, RebootPending] = {}
+        self.failed_by: dict[str, RunError] = {}
         self.ended: int | None = None
         self.changed: list[Item] = []
         self.tried = Tried()
         self._journal: Journal | None = None
         self._report = report
-        self._locks: dict[str, lock.MachineLock] = {}
+        self._locks: dict[str, lock.MachineLock] = within._locks if within else {}
         self._lost: dict[str, RunError] = {}
         self._said: set[str] = set()
         self._observed: dict[str, Observed] = {}
@@ -94,9 +99,11 @@ class Session:
 
     @property
     def journal(self) -> Journal:
+        if self._within is not None:
+            return self._within.journal
         if self._journal is None:
             self._journal = Journal(self.id)
-            self._journal.begin(self.reason, phases=self.phases)
+            self._journal.begin(self.reason, phases=self.phases, **self.facts)
         return self._journal
 
     def open_journal(self) -> None:
@@ -110,7 +117,9 @@ class Session:
 
     def wanted(self, machine: Machine) -> Wanted:
         if machine.name not in self._wanted:
-            self._wanted[machine.name] = replace(wanted_for(machine), answers=self.hub.answers)
+            self._wanted[machine.name] = replace(
+                wanted_for(machine), answers=self.hub.answers, migrating=self.migrating
+            )
         return self._wanted[machine.name]
 
     def host(self, name: str) -> Host:
@@ -130,30 +139,8 @@ class Session:
         """What the machine looks like in this epoch: read once, and again after a change."""
         with self._one_at_a_time[machine.name]:
             if machine.name not in self._observed:
-                self._observed[machine.name] = self._observe(machine)
+                self._observed[machine.name] = look(self, machine)
             return self._observed[machine.name]
-
-    def _observe(self, machine: Machine) -> Observed:
-        asked = requests(machine, self.handovers.get(machine.name))
-        host = observe(self.host(machine.host_name), asked)
-        self.exchange.saw(machine, host)
-        wanted, scope = self.wanted(machine), self.hosts_in_limit(machine)
-        guests = {}
-        for guest in machine.guests:
-            name = machine.guest_host_name(guest)
-            if name not in scope and machine.host_name not in scope:
-                continue
-            try:
-                running = view.guest_state(host, guest) == "running"
-            except CouldNotLook:
-                running = False
-            guests[guest.name] = (
-                observe(self.host(name), guest_requests(machine, guest, wanted.services[guest.name]))
-                if running
-                # Its files are as they were when this run stopped it.
-                else self.exchange.inside(name)
-            )
-        return Observed(host, guests)
 
     def exchanging(self, machine: Machine) -> bool:
         """Is an exchange of the driver under way, which must not be left half-way?"""
@@ -235,6 +222,27 @@ class Session:
         """The machine did not come back: there is no lock to give back at the end."""
         self._locks.pop(machine.name, None)
 
+    def keep_lock(self, machine: Machine) -> None:
+        """The machine's lock is held: taken, or taken anew where the way to it broke. Raises RunError."""
+        held = self._locks.get(machine.name)
+        if held is not None and not held.alive:
+            with contextlib.suppress(OSError):
+                held.release()
+            self._locks.pop(machine.name, None)
+        self.take_lock(machine)
+
+    def give_back(self, machine: Machine) -> None:
+        """Before the way to the machine is closed, and others may have it. Raises OSError."""
+        held = self._locks.pop(machine.name, None)
+        if held is not None:
+            held.release()
+
+    def belong_to(self, migrating: Migrating) -> None:
+        """All that comes is a part of this migration, under its id. Nothing may have been written before."""
+        self.migrating = migrating
+        self.id = self._within.id if self._within else migrating.run
+        self._wanted.clear()
+
     def check_lock(self, machine: Machine) -> None:
         """Raises RunError when the lock was lost, because the way to the machine broke."""
         held = self._locks.get(machine.name)
@@ -270,6 +278,8 @@ class Session:
 
     def close(self) -> None:
         """Gives the machines back. A machine that cannot be reached any more frees its lock by itself."""
+        if self._within is not None:
+            return
         for held in self._locks.values():
             try:
                 held.release()

@@ -62,7 +62,7 @@ def _of(path: Path, machine: Machine, hosts: Sequence[str], inventory: str) -> S
         host = run.session.host(machine.host_name)
         beside = observe(host, list(looks.REQUESTS))
         try:
-            wrote = looks.written(looks.changes(beside))
+            wrote = looks.written(looks.changes(beside), [guest.id for guest in machine.guests])
             digests = observe(host, looks.drift_requests(wrote))
         except CouldNotLook:
             wrote, digests = {}, None

@@ -15,7 +15,7 @@ from tests.migrate.rig import GUEST, Host, Pair
 PORT = 8000
 
 _INVENTORY = """\
-from provision.spec import Engine, Guest, Machine, Model, Mount, Service, Ssh
+from provision.spec import Engine, Guest, HAProxy, Machine, Migration, Model, Service, Ssh
 
 machine = Machine(
     name={name!r},
@@ -35,6 +35,7 @@ machine = Machine(
                         model=Model(repo="kpro/tiny", revision={revision!r}, folder={folder!r}),
                         port={port},
                         ready_seconds=60,
+                        migration={migration},
                     )
                     | {more}
                 )
@@ -61,8 +62,9 @@ class Place(Operator):
     def inventory(self) -> Path:
         return self.folder / "a.py"
 
-    def write(self, *hosts: Host, **more: object) -> None:
-        """The inventories of these hosts (none: both); ``more`` are further arguments of the service."""
+    def write(self, *hosts: Host, migration: str = "Migration(watch_seconds=5)", **more: object) -> None:
+        """The inventories of these hosts (none: both); ``migration``: as an operator writes it; ``more`` are further
+        arguments of the service."""
         for host in hosts or (self.pair.a, self.pair.b):
             text = _INVENTORY.format(
                 name=host.name,
@@ -72,6 +74,7 @@ class Place(Operator):
                 revision=demo_files.DEMO_REVISION,
                 folder=str(demo_files.model_folder(self.files)),
                 port=PORT,
+                migration=migration,
                 more=more,
             )
             (self.folder / f"{host.name}.py").write_text(text)

@@ -53,21 +53,21 @@ def hashes(low: bool, threads: int) -> str:
 
 
 def enter(place: Place) -> str:
-    """A command that makes a folder of the source the current one; it fails in words.
+    """Makes a folder of the source the current one, or ends the shell in words: nothing after it runs anywhere else.
 
     A container's own folder is reached over its first process. Every part of the path must be a folder itself: what a
     link of the container leads to would be looked for on the machine.
     """
     path = shlex.quote(place.path)
     if place.container is None:
-        return f"cd -- {path}"
+        return f"cd -- {path} || exit 1"
     name = shlex.quote(place.container)
     parts = " ".join(shlex.quote(part) for part in place.path.split("/") if part)
     return (
-        f'{{ p=$(lxc-info -n {name} -pH) && [ "${{p:-0}}" -gt 1 ] || '
-        f'{{ echo "container {place.container} does not run" >&2; false; }}; }} && cd /proc/$p/root && '
-        f'for d in {parts}; do {{ [ ! -L "$d" ] && cd -- "./$d"; }} || '
-        f'{{ echo "$d of "{path}" in container {place.container} is no folder" >&2; exit 1; }}; done'
+        f'p=$(lxc-info -n {name} -pH) && [ "${{p:-0}}" -gt 1 ] && cd "/proc/$p/root" || '
+        f"{{ echo container {name} does not run >&2; exit 1; }}\n"
+        f'for d in {parts}; do [ ! -L "$d" ] && cd -- "./$d" || '
+        f'{{ echo "$d" of {path} in container {name} is no folder >&2; exit 1; }}; done'
     )
 
 

@@ -72,6 +72,7 @@ def take(place: Place, run: str, number: int) -> str:
     old = shlex.quote(f"{place.incoming(run)}.before/{number}")
     gone = shlex.quote(f"{place.incoming(run)}.gone.{number}")
     return f"""set -eu
+umask 077
 [ ! -d {gone} ] || rm -rf --one-file-system -- {gone}
 if [ -e {kept} ]; then
   if [ -d {path} ] && [ ! -L {path} ] && [ "$(head -n 1 {kept})" = "$(stat -c %d:%i -- {path})" ]; then

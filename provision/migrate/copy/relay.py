@@ -180,7 +180,7 @@ class Relay:
         self._count(start, moved=False)
         for offset in range(start, entry.size, PIECE):
             size = min(PIECE, entry.size - offset)
-            read = f"{hashing.enter(part.source)}; dd if={name} iflag=skip_bytes,count_bytes,fullblock bs=1M "
+            read = f"{hashing.enter(part.source)}\ndd if={name} iflag=skip_bytes,count_bytes,fullblock bs=1M "
             read += f"skip={offset} count={size} status=none"
             data = ends.run(self.source, read, f"reading {entry.path}", timeout=600).stdout
             write = f"{into}dd of={name} oflag=seek_bytes iflag=fullblock bs=64K seek={offset} "

@@ -29,7 +29,8 @@ def before(run: str, number: int, source: Place) -> str:
     return f"""set -eu
 umask 077
 mkdir -p -m 700 -- {here}
-( {hashing.enter(source)}; exec {FIND} ) > {here}/before.new
+( {hashing.enter(source)}
+  exec {FIND} ) > {here}/before.new
 cmp -s {here}/before {here}/before.new || rm -f -- {here}/sums {here}/after
 mv -f -- {here}/before.new {here}/before
 rm -f -- {here}/list.*
@@ -83,7 +84,8 @@ def sums(run: str, number: int, source: Place) -> str:
 umask 077
 [ ! -e {here}/sums ] || exit 0
 {hashing.LOW}
-( {hashing.enter(source)}; {hashing.hashes(True, 1)}; ) > {here}/sums.new
+( {hashing.enter(source)}
+{hashing.hashes(True, 1)} ) > {here}/sums.new
 mv -f -- {here}/sums.new {here}/sums
 """
 

@@ -95,18 +95,22 @@ send() {{ # folder, name of the outputs, KiB a second, more of rsync's arguments
   ( enter $k && exec rsync -rlptgoHS --numeric-ids --inplace --no-inc-recursive --no-human-readable \\
       --timeout={stall} $limit --info=progress2,stats2 -ii --out-format='kpro %i %l' --outbuf=L $maps "$@" \\
       -e 'ssh -F {folder}/ssh.'$key ./ "{host}:$name/" ) >$o.out 2>$o.err </dev/null
+  rc=$?
+  # A file that is gone meanwhile is named when both sides are compared.
+  [ $rc = 24 ] || return $rc
 }}
 for k in {sent}; do
-  pids= rc=0
+  pids='' bad=0
   for list in {folder}/$k/list.*; do
     [ -e "$list" ] || continue
-    send $k $k.${{list##*.}} '{each}' --from0 --files-from="$list" &
+    send $k $k.${{list##*.}} '{each}' --ignore-missing-args --from0 --files-from="$list" &
     pids="$pids $!"
   done
-  for pid in $pids; do wait $pid || rc=$?; done
-  [ $rc = 0 ] || fail "$(why)"
+  for pid in $pids; do wait $pid || bad=1; done
+  [ $bad = 0 ] || fail "$(why)"
   if [ -s $k/again ]; then
-    send $k $k.again '{all}' --from0 --files-from={folder}/$k/again --ignore-times || fail "$(why)"
+    send $k $k.again '{all}' --ignore-missing-args --ignore-times --from0 --files-from={folder}/$k/again ||
+      fail "$(why)"
     rm -f $k/again
   fi
   send $k $k.rest '{all}' --delete || fail "$(why)"
@@ -118,7 +122,7 @@ done
 say checking ''
 wait
 for k in {numbers}; do [ -e $k/sums ] || {{ cat $k.hash > $k.err; fail "checksums: $(why)"; }}; done
-say done ''
+say 'done' ''
 """
 
 
@@ -129,14 +133,14 @@ def script(run: str, jobs: Sequence[Job], settings: CopySettings) -> str:
     # A limit of 0 means none to rsync.
     kib = None if limit is None else max(round(limit * 1024), 1)
     most = max([job.lists for job in jobs] or [1]) or 1
-    enter = "\n".join(f"    {job.number}) {hashing.enter(job.source)} ;;" for job in jobs)
+    enter = "\n".join(f"{job.number}) {hashing.enter(job.source)} ;;" for job in jobs)
     head = _HEAD.format(
         folder=here,
         gave_up=GAVE_UP,
         tries=settings.tries,
         final=shlex.quote(reasons.final()),
         enter=enter,
-        jobs="\n".join(f"    {job.number}) {_facts(job)} ;;" for job in jobs),
+        jobs="\n".join(f"{job.number}) {_facts(job)} ;;" for job in jobs),
         low=hashing.LOW,
     )
     return head + _BODY.format(
@@ -172,7 +176,7 @@ rm -f attempt
 printf 'phase=copying\\nattempt=1\\n' > state
 exec systemd-run --quiet --collect --unit={unit} --description='kpro: copy of a service to another host' \\
   -p Restart=on-failure -p RestartSec=1 -p RestartPreventExitStatus={GAVE_UP} -p StartLimitIntervalSec=0 \\
-  -p IOWeight=50 -p KillMode=control-group -p TimeoutStopSec=20 -p StandardOutput=null -p StandardError=null \\
+  -p Nice=10 -p IOSchedulingClass=idle -p KillMode=control-group -p TimeoutStopSec=20 -p StandardOutput=null -p StandardError=null \\
   /bin/sh {folder(run)}/copy
 """
 
