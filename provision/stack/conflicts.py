@@ -9,11 +9,18 @@ from provision.spec import Guest
 from provision.stack import former
 from provision.stack.desired import DesiredService
 
+FENCE = "kpro-migrated.conf"
+"""The drop-in of a service that was moved to another host (provision.migrate.fence)."""
+
 
 def drop_ins(desired: DesiredService, inside: Snapshot | None, refusals: list[Refusal], where: str) -> None:
     """A drop-in made by hand can take the gate away or open the port to the world, and the unit's file stays equal."""
     folder = f"{desired.unit_path}.d"
-    names = (inside.data("dir", folder) or b"").decode(errors="replace").split() if inside is not None else []
+    listed = (
+        (inside.data("dir", folder) or b"").decode(errors="replace").split() if inside is not None else []
+    )
+    # A fence is told with the migration that put it there: nobody is sent to revert it.
+    names = [name for name in listed if name != FENCE]
     if names:
         refusals.append(
             Refusal(
