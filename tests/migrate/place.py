@@ -15,7 +15,7 @@ from tests.migrate.rig import GUEST, Host, Pair
 PORT = 8000
 
 _INVENTORY = """\
-from provision.spec import Engine, Guest, HAProxy, Machine, Migration, Model, Service, Ssh
+from provision.spec import Engine, ExtraPath, Guest, HAProxy, Machine, Migration, Model, Service, Ssh
 
 machine = Machine(
     name={name!r},
