@@ -24,7 +24,14 @@ Kind = Literal[
     "extra path",
 ]
 How = Literal[
-    "copied", "is there", "built anew", "written anew", "by standard input", "translated", "put by the target"
+    "copied",
+    "is there",
+    "built anew",
+    "written anew",
+    "by standard input",
+    "compared with",
+    "translated",
+    "put by the target",
 ]
 
 _ORIGINS = {
