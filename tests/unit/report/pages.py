@@ -34,8 +34,8 @@ ATTRIBUTES = {
 ELEMENTS = {
     "html", "head", "meta", "link", "title", "style", "body", "header", "nav", "main", "footer", "section", "h1", "h2",
     "h3", "p", "a", "b", "i", "strong", "small", "span", "code", "pre", "div", "dl", "dt", "dd", "ol", "ul", "li",
-    "details", "summary", "figure", "figcaption", "table", "thead", "tbody", "tr", "th", "td", "svg", "desc", "text", "rect",
-    "circle", "line", "polyline",
+    "details", "summary", "figure", "figcaption", "table", "thead", "tbody", "tr", "th", "td", "svg", "desc", "text",
+    "rect", "circle", "line", "polyline",
 }  # fmt: skip
 
 

@@ -34,9 +34,9 @@ def test_the_document_has_its_schema_and_every_section(kind: str) -> None:
     assert data["schema"] == SCHEMA == "kpro-report/1"
     assert data["run"] == RUN
     assert set(data) == {
-        "schema", "run", "kpro", "asked", "outcome", "evidence", "runs", "steps", "changes", "downtime", "copies", "gates",
-        "findings", "silences", "refusals", "candidates", "readings", "answers", "moved", "claims", "said", "notes", "back",
-        "lost",
+        "schema", "run", "kpro", "asked", "outcome", "evidence", "runs", "steps", "changes", "downtime", "copies",
+        "gates", "findings", "silences", "refusals", "candidates", "readings", "answers", "moved", "claims", "said",
+        "notes", "back", "lost",
     }  # fmt: skip
 
 
