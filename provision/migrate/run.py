@@ -118,7 +118,9 @@ def _both(ask: Asked) -> tuple[End, End, tuple[Any, Any]]:
             )
         ends.append(End(role, word, machine, guest, service))  # type: ignore[arg-type]
     if at := one_address(ends[0], ends[1]):
-        raise ValueError(f"{ask.source} and {ask.target} are both reached at {at}: a service moves between two")
+        raise ValueError(
+            f"{ask.source} and {ask.target} are both reached at {at}: a service moves between two"
+        )
     return ends[0], ends[1], (loaded[0].path, loaded[1].path)
 
 
