@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from provision.plan import Step
 from provision.report.document import Back, Candidate, Change
-from provision.report.entries import Journal, of, text
-from provision.report.outcome import NOT_BEGUN, REFUSED
+from provision.report.entries import Journal, end, of, text
+from provision.report.outcome import UNTOUCHED
 
 _METAL = {f"{int(step)} {step.title}" for step in Step if Step.RELEASE <= step <= Step.CONTAINER}
 _ASSIGN = re.compile(r"assign (\S.*) (\S+) (vm|lxc)")
@@ -24,10 +24,13 @@ def back(
         for event in of(journal.events, "back")
         if text(event, "command")
     ]
-    if state in (REFUSED, NOT_BEGUN):
+    if state in UNTOUCHED:
+        return tuple(found)
+    if _reason(journals[0]).partition(" ")[0] == "demo":
+        # It removes what it made, and says itself what it kept.
         return tuple(found)
     for journal in journals:
-        reason = text(next(iter(of(journal.events, "run")), {}), "reason")
+        reason = _reason(journal)
         found += (
             _migrate(reason, journal) if reason.startswith("migrate ") else _chain(reason, changed, tried)
         )
@@ -40,6 +43,10 @@ def back(
                 )
             )
     return tuple(dict.fromkeys(found))
+
+
+def _reason(journal: Journal) -> str:
+    return text(next(iter(of(journal.events, "run")), {}), "reason")
 
 
 def _chain(reason: str, changed: Sequence[Change], tried: Sequence[Candidate]) -> list[Back]:
@@ -77,8 +84,14 @@ def _migrate(reason: str, journal: Journal) -> list[Back]:
     if last.get("finalize") == "done":
         return []
     found = [Back("the source serves again, the target is cleaned", f"provision {reason} --rollback")]
-    ends = of(journal.events, "end")
-    if not ends or ends[-1].get("exit") != 0:
+    if set(last.values()) == {"undone"}:
+        return [
+            Back(
+                "all of it is taken back already and the source serves; to begin anew", f"provision {reason}"
+            )
+        ]
+    ended = end(journal)
+    if ended is None or ended.get("exit") != 0:
         found.insert(0, Back("goes on at the first step that is not proven", f"provision {reason} --resume"))
     elif "undone" not in last.values():
         found.append(Back("for good: after this there is no way back", f"provision {reason} --finalize"))

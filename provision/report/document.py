@@ -199,6 +199,15 @@ class Back:
 
 
 @dataclass(frozen=True)
+class Claim:
+    """What a demonstration is for: ``state`` is shown, WRONG or not shown; ``seen`` what that rests on."""
+
+    what: str
+    seen: str
+    state: str
+
+
+@dataclass(frozen=True)
 class Moved:
     """What moves to the target (``stays`` False), and how; or what does not, and why."""
 
@@ -228,6 +237,7 @@ class Report:
     readings: tuple[Reading, ...] = ()
     answers: tuple[Answers, ...] = ()
     moved: tuple[Moved, ...] = ()
+    claims: tuple[Claim, ...] = ()
     said: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     back: tuple[Back, ...] = ()

@@ -18,7 +18,7 @@ from checks.bundle.redact import Redactor
 from provision.printable import printable
 
 Event = Mapping[str, Any]
-LONGEST = 65_536
+LONGEST = 16_384
 """Characters of one text; what is longer is cut in the report, and whole in the journal."""
 _DEEPEST = 8
 _NO_CHARACTER = re.compile("[\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
@@ -137,6 +137,14 @@ def when(event: Event) -> datetime | None:
     except ValueError:
         return None
     return found if found.tzinfo is not None else None
+
+
+def end(journal: Journal) -> Event | None:
+    """The event that ended it; None while it goes on, as after it was taken up again."""
+    last: Event | None = None
+    for event in of(journal.events, "run", "step", "end"):
+        last = event if event["event"] == "end" else None
+    return last
 
 
 def of(events: Iterable[Event], *kinds: str) -> tuple[Event, ...]:

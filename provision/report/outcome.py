@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from itertools import chain
 
 from provision.report.document import Asked, Outcome, Refusal
-from provision.report.entries import Event, Journal, mappings, number, of, text, texts, when
+from provision.report.entries import Event, Journal, end, mappings, number, of, text, texts, when
 from provision.run.errors import (
     EXIT_DONE,
     EXIT_INTERRUPTED,
@@ -29,6 +29,8 @@ DONE, IN_SYNC, FAILED, REFUSED, LOCKED, PENDING, INTERRUPTED, OPEN, TAKEN_BACK, 
     "taken back",
     "not begun",
 )
+UNTOUCHED = (REFUSED, NOT_BEGUN)
+"""Nothing was changed, so nothing is to be taken back."""
 _TEXTS = {
     DONE: "everything that was asked for is done",
     IN_SYNC: "nothing had to be changed",
@@ -74,7 +76,7 @@ def asked(journal: Journal, others: Sequence[Journal]) -> Asked:
         machines=_once(names),
         services=_once([text(first, "service"), *(text(event, "service") for event in everything)]),
         began=_iso(times[:1]),
-        ended=_iso(times[-1:]) if of(journal.events, "end") else "",
+        ended=_iso(times[-1:]) if end(journal) is not None else "",
         seconds=None if span is None else span / timedelta(seconds=1),
         version=text(first, "version"),
         source=text(first, "source"),
@@ -94,8 +96,8 @@ def outcome(journal: Journal, others: Sequence[Journal]) -> Outcome:
     """How a run ended, with every reason once."""
     own = journal.events
     everything = [*own, *chain.from_iterable(one.events for one in others)]
-    ends = of(own, "end")
-    code = number(ends[-1], "exit") if ends else None
+    ended = end(journal)
+    code = number(ended, "exit") if ended is not None else None
     steps = of(own, "step")
     undone = any(text(step, "state") == "undone" for step in steps)
     changed = any(event.get("event") in CHANGES for event in everything) or bool(steps)
@@ -105,7 +107,7 @@ def outcome(journal: Journal, others: Sequence[Journal]) -> Outcome:
         if event.get("event") == "failed"
         or (event.get("event") == "step" and text(event, "state") == "failed")
     )
-    if not ends or code is None:
+    if ended is None or code is None:
         state = OPEN
     elif code == EXIT_DONE:
         state = TAKEN_BACK if undone else DONE if changed else IN_SYNC
@@ -116,9 +118,16 @@ def outcome(journal: Journal, others: Sequence[Journal]) -> Outcome:
     said = _TEXTS[state]
     if state == TAKEN_BACK and code:
         said += " after a failure"
-    failed = _once(name for end in ends for name in texts(end, "failed"))
+    failed = texts(ended, "failed") if ended is not None else ()
     if failed and state == FAILED:
         said += f": {', '.join(failed)}"
+    if state == FAILED and any(event.get("whole") is True for event in of(everything, "rolled back")):
+        said += "; what it changed on the machine was taken back"
+    if any(
+        event.get("candidate") is True and text(event, "verdict") == "refused"
+        for event in of(everything, "trial")
+    ):
+        said += "; a candidate was refused, and what served before goes on"
     well = code == EXIT_DONE and not why
     if code == EXIT_DONE and why:
         said += "; what did not work out on the way is below"

@@ -8,7 +8,7 @@ from itertools import groupby
 
 from provision.report.document import Copy, Reading, Report
 from provision.report.figures import NONE
-from provision.report.svg import Series, bars, from_zero, lines, named, shades, short
+from provision.report.svg import Axis, Series, bars, from_zero, lines, named, shades, short
 
 GIB, MIB = 1 << 30, 1 << 20
 
@@ -123,7 +123,15 @@ def _of_copy(copy: Copy, number: int) -> list[Plot]:
     return [_curves(f"p{number}y", title, x, y, [Series("copied", points)], ("seconds", unit), rows)]
 
 
-def _curves(name, title, x, y, series, head, rows) -> Plot:  # type: ignore[no-untyped-def]
+def _curves(
+    name: str,
+    title: str,
+    x: Axis,
+    y: Axis,
+    series: Sequence[Series],
+    head: tuple[str, ...],
+    rows: tuple[tuple[str, ...], ...],
+) -> Plot:
     said = "; ".join(
         ", ".join(f"{column} {cell}" for column, cell in zip(head, row, strict=True)) for row in rows
     )

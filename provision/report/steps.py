@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from provision.plan import Step as ChainStep
 from provision.report.document import Change, Step
-from provision.report.entries import Event, Journal, number, of, text, texts, when
+from provision.report.entries import Event, Journal, mappings, number, of, text, texts, when
 
 FAILED, UNDONE, DONE, IDLE, OPEN = "failed", "undone", "done", "nothing to do", "under way"
+LEFT, NOT_REACHED = "left", "not reached"
 IDLE_SECONDS = 0.05
 """A step that took less and changed nothing only looked at its plan."""
 _NUMBERED = re.compile(r"(\d{1,2}) ")
@@ -75,7 +76,9 @@ def _row(step: str, host: str, events: Sequence[Event], at: Clock, name: str) ->
             began = None
     last = text(events[-1], "state")
     state = OPEN if last == "begin" else last if last in (FAILED, UNDONE) else DONE
-    measured = [took for event in events if (took := number(event, "seconds")) is not None]
+    # What taking it back took is no part of the step, unless nothing else is known of it.
+    own = [event for event in events if text(event, "state") != UNDONE] or events
+    measured = [took for event in own if (took := number(event, "seconds")) is not None]
     seconds = sum(measured) if measured else sum(end - start for start, end in spans) if spans else None
     said = [text(event, "text") for event in events if text(event, "text")]
     why = [text(event, "why") for event in events if text(event, "why")]
@@ -88,7 +91,6 @@ def _chain(journal: Journal, at: Clock, name: str) -> list[Step]:
     rows: dict[int, _Span] = {}
     current: int | None = None
     since = last = 0.0
-    ended = bool(of(journal.events, "end"))
 
     def close(until: float) -> None:
         if current is not None:
@@ -113,7 +115,7 @@ def _chain(journal: Journal, at: Clock, name: str) -> list[Step]:
         row.open = kind == "begin"
         row.changes += kind == "done"
         row.failed += [text(event, "why")] if kind == "failed" else []
-    if current is not None and not ended:
+    if current is not None:
         close(last)
         rows[current].open = True
     return [_of_chain(step, row, name) for step, row in rows.items()]
@@ -153,8 +155,28 @@ def changes(journals: Sequence[Journal]) -> tuple[Change, ...]:
         for event in of(journal.events, "rolled back"):
             host = text(event, "host")
             found += [Change("rollback", host, one, DONE, None) for one in texts(event, "back")]
-            found += [Change("rollback", host, one, "left", None) for one in texts(event, "left")]
+            found += [Change("rollback", host, one, LEFT, None) for one in texts(event, "left")]
+            if "whole" in event:
+                said = (
+                    "\n".join(texts(event, "said")) or "what this run changed on the machine was taken back"
+                )
+                found.append(
+                    Change("the way back", host, said, DONE if event["whole"] is True else LEFT, None)
+                )
     return tuple(found)
+
+
+def not_reached(journals: Sequence[Journal], begun: Sequence[Change]) -> tuple[Change, ...]:
+    """What the operator was shown and the run did not come to."""
+    seen = {(change.host, change.text) for change in begun}
+    return tuple(
+        change
+        for journal in journals
+        for event in of(journal.events, "plan")
+        for one in mappings(event, "items")
+        if (change := replace(_change(one, None, lambda _: None), state=NOT_REACHED))
+        and (change.host, change.text) not in seen
+    )
 
 
 def _change(begin: Event, end: Event | None, at: Clock) -> Change:

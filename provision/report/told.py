@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from provision.report import gates, measured, outcome, steps
 from provision.report.back import back
-from provision.report.document import Look, Report
-from provision.report.entries import Journal, of, text, texts
+from provision.report.document import Claim, Look, Report
+from provision.report.entries import Journal, mappings, of, text, texts
 from provision.report.gates import Key
 
 
@@ -22,6 +22,7 @@ def report(
     everything = (journal, *others)
     ended = outcome.outcome(journal, others)
     changed = steps.changes(everything)
+    left = () if ended.well or ended.state in outcome.UNTOUCHED else steps.not_reached(everything, changed)
     tried = measured.candidates(everything)
     events = [event for one in everything for event in one.events]
     return Report(
@@ -32,7 +33,7 @@ def report(
         evidence=gates.evidence(everything),
         runs=tuple(one.run for one in others),
         steps=steps.steps(everything),
-        changes=changed,
+        changes=(*changed, *left),
         downtime=measured.downtimes(everything),
         copies=measured.copies(everything),
         gates=gates.gates(everything, earlier or {}),
@@ -42,6 +43,11 @@ def report(
         readings=measured.readings(everything),
         answers=measured.answers(everything),
         moved=measured.moved(everything),
+        claims=tuple(
+            Claim(text(one, "what"), text(one, "seen"), text(one, "state"))
+            for event in of(events, "claims")
+            for one in mappings(event, "claims")
+        ),
         said=tuple(f"{text(event, 'service')}: {text(event, 'text')!r}" for event in of(events, "answered")),
         notes=tuple(
             dict.fromkeys(note for event in of(events, "plan", "note") for note in texts(event, "notes"))

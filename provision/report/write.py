@@ -9,7 +9,6 @@ from pathlib import Path
 from checks.errors import BadInput
 from checks.files import write_whole
 from provision import __version__
-from provision.printable import printable
 from provision.report import entries
 from provision.report.document import Look, Report
 from provision.report.gates import Key, seen_last
@@ -42,6 +41,11 @@ def write(run: str) -> Path:
     write_whole(folder / JSON, document(told), mode=0o600)
     write_whole(folder / HTML, page(told), mode=0o600)
     return folder / HTML
+
+
+def write_page(run: str, path: Path) -> None:
+    """The page alone, into another file. Raises NotWritten, OSError."""
+    write_whole(path, page(read(run)), mode=0o600)
 
 
 def page(told: Report) -> bytes:
@@ -91,7 +95,3 @@ def _earlier(told: list[entries.Journal]) -> dict[Key, Look]:
         if journal.is_run_id(path.name) and path.name < first and _path(path.name).is_file()
     )
     return seen_last([_journal(name) for name in names[-_EARLIER:]])
-
-
-def said_path(path: Path) -> str:
-    return printable(str(path))

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
 
+from checks.errors import BadInput
 from provision.printable import printable
 from provision.run import journal
-from provision.run.errors import EXIT_DONE, EXIT_USAGE
+from provision.run.errors import EXIT_DONE, EXIT_ERROR, EXIT_USAGE
 
 
 def show(run: str | None, as_json: bool) -> int:
@@ -48,9 +50,32 @@ def _summary(run: str) -> dict[str, Any]:
     return {"run": run, "reason": reason, "ended": ended, "changes": changes}
 
 
+def report(run: str, html: Path | None) -> int:
+    """Makes the report anew from the journal: both files beside it, or the page into ``html``. Prints the path."""
+    from provision.report import write
+
+    if not _is_there(run):
+        return EXIT_USAGE
+    try:
+        path = html if html is not None else write.write(run)
+        if html is not None:
+            write.write_page(run, html)
+    except (BadInput, OSError) as error:
+        click.echo(printable(f"error: {error}"), err=True)
+        return EXIT_ERROR
+    click.echo(printable(str(path)))
+    return EXIT_DONE
+
+
+def _is_there(run: str) -> bool:
+    if journal.is_run_id(run) and (journal.runs_folder() / run / "journal.jsonl").is_file():
+        return True
+    click.echo(printable(f"error: there is no run {run!r}; list them with: provision runs"), err=True)
+    return False
+
+
 def _one(run: str, as_json: bool) -> int:
-    if not journal.is_run_id(run) or not (journal.runs_folder() / run / "journal.jsonl").is_file():
-        click.echo(f"error: there is no run {run!r}; list them with: provision runs", err=True)
+    if not _is_there(run):
         return EXIT_USAGE
     events = list(journal.read(run))
     if as_json:
@@ -70,7 +95,7 @@ def _one(run: str, as_json: bool) -> int:
         }
         click.echo(
             printable(
-                f"{event['at']}  {event['event']:<10} "
+                f"{event.get('at')}  {event['event']:<10} "
                 + "  ".join(f"{key}={value}" for key, value in facts.items())
             )
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from checks.snapshot import CouldNotLook, Snapshot
 from provision.host import last_run
@@ -44,9 +44,14 @@ def changes(snapshot: Snapshot) -> tuple[Change, ...]:
         raise CouldNotLook(f"{MANIFEST} is none of kpro's: {error}") from error
 
 
-def written(found: Sequence[Change]) -> dict[str, Change]:
-    """The files that kpro wrote last, by path, with the sha256 that they were given."""
-    return {change.path: change for change in found if change.kind == "file" and change.written}
+def written(found: Sequence[Change], own: Collection[str]) -> dict[str, Change]:
+    """The files that kpro wrote last, by path, with the sha256 that they were given. ``own``: the containers of this
+    inventory; what lies in others is shown by theirs."""
+    return {
+        change.path: change
+        for change in found
+        if change.kind == "file" and change.written and _container(change.path) in (None, *own)
+    }
 
 
 def drift_requests(files: Mapping[str, Change]) -> list[str]:

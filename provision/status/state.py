@@ -102,7 +102,8 @@ def status_of(
         _guest(guest, observed, (services or {}).get(guest.name, ()), unknown) for guest in machine.guests
     )
     run = ask("last run", lambda: last_run.last_run(beside), UNKNOWN)
-    wrote = ask("files of kpro", lambda: looks.written(looks.changes(beside)), None)
+    own = [guest.id for guest in machine.guests]
+    wrote = ask("files of kpro", lambda: looks.written(looks.changes(beside), own), None)
     armed = ask("confirmation", lambda: _armed(host), UNKNOWN)
     return Status(
         machine.name,

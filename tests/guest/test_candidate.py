@@ -102,6 +102,9 @@ def test_a_slower_candidate_is_refused_remembered_and_not_tried_again(place: Tri
     assert done.returncode == 1, done.stderr[-5000:]
     assert "was refused, and tiny goes on without it" in done.stderr
     assert "not better than what serves" in done.stderr
+    assert "1 candidate(s) refused, the reasons are above" in done.stderr
+    assert "executed 0 commands" not in done.stderr
+    assert "FAILED" not in done.stderr, done.stderr[-3000:]
     assert "tiny answered at" in done.stderr
     assert place.main_pid() == pid
     again = place.plan()
@@ -203,19 +206,24 @@ def test_after_a_refused_trial_the_way_back_is_still_there_and_what_is_taken_bac
     assert twice.returncode == 0
     assert "nothing to put back" in twice.stderr
     assert place.main_pid() == pid
-    # Without the change in the inventory it is the service, as it stands.
+    # Without the change in the inventory it is the service, as it stands; what is staged is that again.
     place.put()
-    assert place.plan()["exit"] == 0
+    done = place.apply()
+    assert done.returncode == 0, done.stderr[-5000:]
+    assert place.main_pid() == pid
     assert place.status()["runs"] == "own profile"
+    assert place.plan()["exit"] == 0
 
 
 def test_a_candidate_that_was_accepted_while_nobody_looked_is_told_and_its_reading_kept(place: Tried) -> None:
-    """The controller is killed at the trial's beginning; the next run begins when all is over."""
+    """The controller is killed as soon as the guest is at it; the next run begins when all is over."""
     place.put("--tok-s", "1400")
     begun = sum(map(_is_trial, place.events()))
     process = place.start_apply()
     assert place.wait_for(_is_trial, process, begun + 1)
     run = [event for event in place.events() if _is_trial(event)][-1]["run"]
+    phase = place.container.rootfs / "var/lib/kpro/cutover/tiny/phase"
+    eventually(phase.exists, "the guest is at it", 60)
     place.kill(process)
     eventually(lambda: (place.status()["verdict"] or {}).get("run") == run, "a verdict of that run", 120)
     eventually(lambda: place.status()["cut_over"] is None, "no cut-over is at work", 60)

@@ -117,6 +117,16 @@ def test_drift_is_what_is_no_longer_as_kpro_wrote_it_last() -> None:
     assert [(one["path"], one["state"]) for one in made.drift] == [("/etc/b", "changed"), ("/etc/c", "gone")]
 
 
+def test_what_lies_in_the_containers_of_other_inventories_is_none_of_this_one_s_drift() -> None:
+    files = {name: f"/var/lib/lxc/{name}/config" for name in ("llm", "other", "llm2")}
+    changes = [Change("file", "r1", path, "1" * 64) for path in (*files.values(), "/etc/a")]
+    assert list(looks.written(changes, ["llm"])) == [files["llm"], "/etc/a"]
+    digests = Seen().put("stat", "/var/lib/lxc/llm", None).put("sha", "/etc/a", "1" * 64)
+    made = status(other=beside(dump(changes)), digests=digests.put("sha", files["llm"], None))
+    assert not isinstance(made.drift, str)
+    assert [(one["path"], one["state"]) for one in made.drift] == [("/var/lib/lxc/llm", "gone")]
+
+
 def test_what_is_other_than_written_names_the_run_and_what_that_was_for() -> None:
     digests = Seen().put("sha", "/etc/a", "9" * 64)
     (one,) = looks.drift(digests.snapshot, {"/etc/a": CHANGES[1]}, {"r2": "apply other"})
