@@ -11,14 +11,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from provision import inventory as inventories
-from provision.migrate import files, known, live, present, record, runbook, standing, steps
+from provision.migrate import dead, files, finalize, known, live, present, record, runbook, standing, steps
 from provision.migrate.copy.copying import Copy
 from provision.migrate.ends import End, Pair
 from provision.migrate.live import Dead, Ends
-from provision.migrate.moving import Moving
+from provision.migrate.disk import FromDisk
+from provision.migrate.moving import Copying, Moving
 from provision.migrate.preflight import preflight
 from provision.migrate.proofs import Proofs
 from provision.migrate.runbook import StepFailed
+from provision.migrate.scratch import sweep
 from provision.migrate.shown import Shown
 from provision.migrate.sides import Side
 from provision.migrate.standing import Migrating, Record
@@ -69,7 +71,10 @@ def _migrate(ask: Asked) -> Answer:
             "dry-run": _dry_run,
             "resume": _resume,
             "rollback": _rollback,
+            "finalize": _finalize,
         }
+        if ask.cold and (refusals := dead.lives(source.machine, ask.source, ask.target)):
+            raise Refused(refusals)
         pair = _pair(ask, ends, source, target)
         answer = ways[ask.way](ask, ends, pair)
         ends.session.ended = answer.exit_code
@@ -141,10 +146,8 @@ def _pair(ask: Asked, ends: Ends, source: End, target: End) -> Pair:
 
 def _moving(ask: Asked, ends: Ends, pair: Pair, run: str, since: str | None = None) -> Moving:
     source: Side | Dead = ends.source or Dead(pair.source)
-    settings = files.settings(pair)
-    moved = files.folders(pair)
     ends.belong_to(Migrating(run))
-    ends.target.arriving = frozenset(folder.target_path for folder in moved)
+    ends.target.arriving = _arriving(ask, pair)
     moving = Moving(
         run,
         ends.source,
@@ -154,7 +157,7 @@ def _moving(ask: Asked, ends: Ends, pair: Pair, run: str, since: str | None = No
         f"{getpass.getuser()}@{socket.gethostname()}",
         pair.source.name,
         lambda m: list(_look(ask, ends, pair, m).refusals),
-        Copy(run, ends.source, ends.target, moved, settings) if ends.source and moved else None,
+        _copying(ask, run, source, ends.target, pair),
         traffic(run, source, ends.target),
         models_from=ask.models_from,
     )
@@ -163,6 +166,23 @@ def _moving(ask: Asked, ends: Ends, pair: Pair, run: str, since: str | None = No
     if since is not None:
         moving.since = since
     return moving
+
+
+def _arriving(ask: Asked, pair: Pair) -> frozenset[str]:
+    """The model folders that the chain neither puts nor fetches: they come from the source, or from a disk."""
+    if not ask.cold:
+        return frozenset(folder.target_path for folder in files.folders(pair) if folder.immutable)
+    return frozenset(model.directory for _, model in pair.target.models if ask.models_from)
+
+
+def _copying(ask: Asked, run: str, source: Side | Dead, target: Side, pair: Pair) -> Copying | None:
+    if ask.models_from:
+        return FromDisk(run, target, ask.models_from)
+    moved = files.folders(pair)
+    if not moved or (ask.cold and ask.way in ("begin", "dry-run")):
+        return None
+    # What a migration copied before its source died is found and taken away by the same copy.
+    return Copy(run, source, target, moved, files.settings(pair))
 
 
 def _look(ask: Asked, ends: Ends, pair: Pair, m: Moving) -> Shown:
@@ -208,6 +228,7 @@ def _resume(ask: Asked, ends: Ends, pair: Pair) -> Answer:
     open_now = [one for one in records if one.state == "open"]
     if not open_now:
         raise ValueError(_none_open(pair, records))
+    ask = replace(ask, models_from=ask.models_from or open_now[0].models_from)
     m = _moving(ask, ends, pair, _one_run(records), open_now[0].since)
     m.hold()
     return _forward(ask, m, resumed=True)
@@ -219,7 +240,7 @@ def _forward(ask: Asked, m: Moving, *, resumed: bool) -> Answer:
         with _interrupts(ask, m):
             runbook.forward(m, resumed=resumed)
     except StepFailed as failed:
-        present.failed(failed, ask.source, ask.target, m.peer, m.run)
+        present.failed(failed, m, ask.source, ask.target)
         return Answer(
             EXIT_ERROR, document | {"failed": failed.step, "error": str(failed), "left": failed.left}
         )
@@ -232,6 +253,7 @@ def _rollback(ask: Asked, ends: Ends, pair: Pair) -> Answer:
     live_ones = [one for one in records if one.state in ("open", "moved")]
     if not live_ones:
         raise ValueError(_none_open(pair, records))
+    ask = replace(ask, models_from=ask.models_from or live_ones[0].models_from)
     m = _moving(ask, ends, pair, _one_run(records), live_ones[0].since)
     m.hold()
     reached = runbook.reached(live_ones)
@@ -244,6 +266,27 @@ def _rollback(ask: Asked, ends: Ends, pair: Pair) -> Answer:
     present.back(m, left, ask.source, ask.target)
     document = {"run": m.run, "state": "rolled_back" if not left else "open", "left": left}
     return Answer(EXIT_ERROR if left else EXIT_DONE, document)
+
+
+def _finalize(ask: Asked, ends: Ends, pair: Pair) -> Answer:
+    records = _records(ends)
+    if any(one.state == "open" for one in records):
+        raise RunError(
+            f"migration {_one_run(records)} of {pair.target.service.name} is not through (step {runbook.reached(records)}): "
+            "nothing is given up before that. Next: --resume, or --rollback"
+        )
+    if not any(one.state == "moved" for one in records):
+        raise ValueError(_none_open(pair, records))
+    m = _moving(ask, ends, pair, _one_run(records), records[0].since)
+    m.hold()
+    name = m.target.service.name
+    if not ask.yes and not present.confirmed_end(name, m.peer, m.target.name, sys.stdin.isatty()):
+        return Answer(EXIT_USAGE, {"run": m.run})
+    said = finalize.finalize(m, remove_models=ask.remove_models)
+    for side in m.sides:
+        sweep(side, m.run)
+    present.ended(m, said)
+    return Answer(EXIT_DONE, {"run": m.run, "state": "finalized", "said": said})
 
 
 def _records(ends: Ends) -> list[Record]:
