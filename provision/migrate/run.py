@@ -13,7 +13,7 @@ from typing import Any
 from provision import inventory as inventories
 from provision.migrate import dead, files, finalize, known, live, present, record, runbook, standing, steps
 from provision.migrate.copy.copying import Copy
-from provision.migrate.ends import End, Pair
+from provision.migrate.ends import End, Pair, one_address
 from provision.migrate.live import Dead, Ends
 from provision.migrate.disk import FromDisk
 from provision.migrate.moving import Copying, Moving
@@ -122,6 +122,10 @@ def _both(ask: Asked) -> tuple[End, End, tuple[Any, Any]]:
                 (one, here) for one in machine.guests for here in one.services if here.name == name
             )
         ends.append(End(role, word, machine, guest, service))  # type: ignore[arg-type]
+    if at := one_address(ends[0], ends[1]):
+        raise ValueError(
+            f"{ask.source} and {ask.target} are both reached at {at}: a service moves between two"
+        )
     return ends[0], ends[1], (loaded[0].path, loaded[1].path)
 
 
