@@ -73,7 +73,8 @@ def migrate(
     source. A step that fails before the drain leaves the source serving; one that fails after it is taken back by
     itself. The source's files are never changed, so until --finalize there is a way back in seconds.
     """
-    chosen = [name for name, on in (("resume", resume), ("rollback", rollback), ("dry-run", dry_run)) if on]
+    ways = {"resume": resume, "rollback": rollback, "finalize": finalize, "dry-run": dry_run}
+    chosen = [name for name, on in ways.items() if on]
     if len(chosen) > 1:
         raise click.UsageError(f"--{' and --'.join(chosen)}: one at a time")
     if remove_models and not finalize:
@@ -84,10 +85,11 @@ def migrate(
         )
     importlib.import_module("pyinfra_cli")
     from provision.migrate import run
+    from provision.migrate.asked import Asked
 
     way = chosen[0] if chosen else "begin"
     sys.exit(
         run.migrate(
-            run.Asked(source, target, service, way, cold, models_from, yes, as_json, reboot, remove_models)
+            Asked(source, target, service, way, cold, models_from, yes, as_json, reboot, remove_models)
         )
     )

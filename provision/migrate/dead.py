@@ -28,5 +28,6 @@ def _refusal(name: str, address: str, source: str, target: str) -> Refusal:
         f"machine {name}",
         f"{address} answers: it is not dead",
         "a source that is not stopped and fenced goes on to answer beside the target",
-        f"move it warm: provision migrate {source} {target}; or switch {name} off, so that it cannot come back by itself",
+        f"move it warm: provision migrate {source} {target}; or switch {name} off, so that it cannot come back by "
+        "itself",
     )

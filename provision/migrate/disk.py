@@ -57,8 +57,8 @@ class FromDisk:
             place = on_machine(target.machine, target.guest, model.directory)
             if place is None:
                 raise ActFailed(
-                    f"{model.directory} lies in the guest's own root on {target.name}: --models-from needs a folder of the "
-                    "machine that is mounted there"
+                    f"{model.directory} lies in the guest's own root on {target.name}: --models-from needs a folder of "
+                    "the machine that is mounted there"
                 )
             self.places.append((place, f"{folder.rstrip('/')}/{place.rpartition('/')[2]}"))
 
@@ -69,8 +69,8 @@ class FromDisk:
         ]
         if wrong:
             raise ActFailed(
-                f"{self.target.name}: no {MANIFEST} in {' and '.join(wrong)}: model files without one are not known to be "
-                "whole. Next: --models-from FOLDER with the folders of /srv/models of the source"
+                f"{self.target.name}: no {MANIFEST} in {' and '.join(wrong)}: model files without one are not known "
+                "to be whole. Next: --models-from FOLDER with the folders of /srv/models of the source"
             )
 
     def start(self) -> None:

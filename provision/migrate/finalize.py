@@ -30,8 +30,8 @@ def finalize(m: Moving, *, remove_models: bool) -> list[str]:
     service generates on the target. May be repeated."""
     if not on_target.is_warm(m):
         raise ActFailed(
-            f"{m.target.service.name} does not generate on {m.target.name}: the source is the only way back, and is not "
-            "given up. Next: mend the target, or --rollback"
+            f"{m.target.service.name} does not generate on {m.target.name}: the source is the only way back, and is "
+            "not given up. Next: mend the target, or --rollback"
         )
     said = []
     if m.source is not None:
