@@ -22,6 +22,7 @@ from provision.run import host_journal, present
 from provision.run.commands import Answer, connected, finish
 from provision.run.errors import EXIT_DONE, EXIT_ERROR, EXIT_USAGE, ActFailed, RunError
 from provision.run.journal import now
+from provision.run.moved import refuse_while_moving
 from provision.run.session import Session
 from provision.spec import Machine
 from provision.stack import going_back, held
@@ -77,6 +78,7 @@ def _rollback(name: str, limit: Sequence[str], wanted: str, yes: bool, as_json: 
 
 def _look(session: Session, machine: Machine, wanted: str) -> list[Before]:
     session.take_lock(machine)
+    refuse_while_moving(session, machine)
     seen, found = session.observed(machine), []
     for guest in machine.guests:
         inside = seen.guests.get(guest.name)
