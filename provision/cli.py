@@ -14,6 +14,7 @@ from provision.assign.command import assign
 from provision.entry import Entry
 from provision.init.command import init
 from provision.inspect.command import inspect, record
+from provision.migrate.command import migrate
 from provision.status.command import status
 
 EXAMPLES = """
@@ -151,11 +152,26 @@ def rollback(
 
 @main.command()
 @click.argument("run", required=False)
+@click.option(
+    "--report",
+    "again",
+    is_flag=True,
+    help="Make the run's report.html and report.json anew, from its journal.",
+)
+@click.option(
+    "--html",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the page of its report into this file.",
+)
 @_json
-def runs(run: str | None, as_json: bool) -> None:
-    """Lists the runs made from this controller, or shows the journal of one."""
+def runs(run: str | None, again: bool, html: Path | None, as_json: bool) -> None:
+    """Lists the runs made from this controller, or shows the journal of one, or makes its report (docs/report.md)."""
     from provision.run import history
 
+    if again or html is not None:
+        if run is None or as_json:
+            raise click.UsageError("--report and --html are for one RUN, without --json; report.json is that")
+        sys.exit(history.report(run, html))
     sys.exit(history.show(run, as_json))
 
 
@@ -225,6 +241,7 @@ def build_driver(
 
 
 main.add_command(init)
+main.add_command(migrate)
 main.add_command(inspect)
 main.add_command(record)
 main.add_command(status)

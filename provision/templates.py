@@ -30,7 +30,8 @@ def _environment() -> Environment:
         keep_trailing_newline=True,
         trim_blocks=True,
         lstrip_blocks=True,
-        autoescape=False,
+        # Pages quote machines; what runs in a shell or stands in a unit is quoted by whoever makes the words.
+        autoescape=lambda name: name is not None and name.endswith(".html.j2"),
     )
 
 

@@ -20,9 +20,6 @@ from checks.serving.answers_errors import Broken, Refused, Unreachable
 from checks.serving.answers_form import Answers, Item
 from checks.serving.answers_sides import BROKE, Held, Met, Said, Scored
 
-PATIENCE = 3
-"""Questions in a row that may fail before a server is taken for one that fails: each may cost the whole deadline."""
-
 EACH_S = 60.0
 """Seconds for one question."""
 
@@ -51,10 +48,7 @@ def ask(
             item = _one(engine, question, none)
             found[question.id] = item
             failed = failed + 1 if item.why.startswith(BROKE) else 0
-            if failed >= PATIENCE:
-                met.stopped = (
-                    f"{failed} questions in a row failed, the last with: {item.why.removeprefix(BROKE)}"
-                )
+            if met.over(failed, item.why.removeprefix(BROKE), time.monotonic() >= end):
                 break
     except Unreachable as error:
         met.down = str(error)
@@ -125,17 +119,15 @@ def hold(
     makes one.
     """
     end, met, found, kind = time.monotonic() + seconds, Met(), dict[str, Held](), ""
-    scores = [True]
     try:
         engine = engine_at(target, end, EACH_S)
         kind, failed = engine.kind, 0
         for question in QUESTIONS:
             progress(f"{question.id}: {len(found) + 1} of {len(QUESTIONS)}")
-            held = _held(engine, question, answers.items[question.id], scores)
+            held = _held(engine, question, answers.items[question.id], met)
             found[question.id] = held
             failed = failed + 1 if held.trouble else 0
-            if failed >= PATIENCE:
-                met.stopped = f"{failed} questions in a row failed, the last with: {held.trouble}"
+            if met.over(failed, held.trouble, time.monotonic() >= end):
                 break
     except Unreachable as error:
         met.down = str(error)
@@ -144,10 +136,12 @@ def hold(
     return kind, found, met
 
 
-def _held(engine: Engine, question: Question, item: Item, scores: list[bool]) -> Held:
+def _held(engine: Engine, question: Question, item: Item, met: Met) -> Held:
     prompt: tuple[int, ...] | None = None
     length: int | None = None
     refused = ""
+    if item.why.startswith(BROKE):
+        return Held(item.id)
     try:
         if question.chat:
             length = _length(engine, question)
@@ -158,24 +152,25 @@ def _held(engine: Engine, question: Question, item: Item, scores: list[bool]) ->
         if item.prompt is None or not item.tokens:
             return Held(item.id, prompt, length, refused=refused)
         spelled = engine.detokenize(item.tokens)
-        scored, forced = _weigh(engine, item, scores)
+        scored, forced = _weigh(engine, item, met)
         said = engine.answer(item.prompt, MAX_TOKENS, probabilities=False)
     except (Broken, Refused) as error:
         return Held(item.id, prompt, length, refused=refused, trouble=str(error))
     return Held(item.id, prompt, length, spelled, scored, said, forced, refused)
 
 
-def _weigh(engine: Engine, item: Item, scores: list[bool]) -> tuple[Scored | None, dict[int, int]]:
+def _weigh(engine: Engine, item: Item, met: Met) -> tuple[Scored | None, dict[int, int]]:
     """Probabilities of the answer; where the engine refuses them while it takes the question, what it says at some
     places of the answer instead."""
     assert item.prompt is not None
-    if scores[0]:
+    if not met.no_probabilities:
         try:
             return engine.score(item.prompt, item.tokens), {}
-        except Refused:
-            engine.answer(item.prompt, 1, probabilities=False)
-            engine.answer((*item.prompt, *item.tokens), 1, probabilities=False)
-            scores[0] = False
+        except Refused as refused:
+            why = str(refused)
+        # It may not take these tokens at all; then this try says so.
+        engine.answer((*item.prompt, *item.tokens), 1, probabilities=False)
+        met.no_probabilities = why
     places = range(0, len(item.tokens), FORCED_EVERY)
     return None, {
         place: engine.answer((*item.prompt, *item.tokens[:place]), 1, probabilities=False).tokens[0]

@@ -50,13 +50,18 @@ def answers() -> None:
 @_KEY
 @_TOKENIZER
 @_SECONDS
-@click.option(
-    "--output", type=WRITTEN, required=True, help="Where the answers are kept (provcheck-answers/1)."
-)
+@click.option("--output", type=WRITTEN, required=True, help="Where they are kept (provcheck-answers/1).")
+@click.option("--json", "as_json", is_flag=True, help="The report as JSON.")
 def ask(
-    url: str, model: str, api_key_file: Path | None, tokenizer: Path | None, seconds: float, output: Path
+    url: str,
+    model: str,
+    api_key_file: Path | None,
+    tokenizer: Path | None,
+    seconds: float,
+    output: Path,
+    as_json: bool,
 ) -> int:
-    """Asks the server at URL the fixed questions, keeps its answers, and prints a report as JSON.
+    """Asks the server at URL the fixed questions, keeps its answers, and prints a report.
 
     \b
     Exit codes: 0 kept, 1 it fails at questions (nothing is kept), 3 it could not be asked.
@@ -67,7 +72,7 @@ def ask(
     report = answers_judge.judge_asked(found, met)
     if report.verdict in (Status.PASS, Status.WARN):
         write_whole(output, (json.dumps(found.as_dict()) + "\n").encode(), mode=0o600)
-    sys.stdout.write(render(report, "json"))
+    sys.stdout.write(render(report, "json" if as_json else "table"))
     return report.exit_code()
 
 

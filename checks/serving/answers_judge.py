@@ -10,7 +10,7 @@ from checks.data.questions import QUESTIONS
 from checks.model import Finding, Report, Status
 from checks.serving.answers_form import WHOLE, Answers, Item
 from checks.serving.answers_same import template, tokenizer
-from checks.serving.answers_sides import BROKE, Compared, Held, Met, finding
+from checks.serving.answers_sides import BROKE, PATIENCE, Compared, Held, Met, finding
 
 ENOUGH = 10
 """Answers that a share or a mean is made of at the least."""
@@ -29,7 +29,7 @@ def judge_asked(answers: Answers, met: Met) -> Report:
     left = [f"{item.id}: {item.why}" for item in items if item.why and not item.why.startswith(BROKE)]
     if met.down:
         judged = _answers(Status.UNKNOWN, met.down, "start the service, or give its key with --api-key-file")
-    elif met.stopped or broke or cut:
+    elif met.stopped or cut or len(broke) >= PATIENCE:
         why = met.stopped or _listed([*broke, *cut])
         judged = _answers(
             Status.FAIL, why, "read the engine's log: provcheck serve URL --log FILE --diagnose"
@@ -37,13 +37,13 @@ def judge_asked(answers: Answers, met: Met) -> Report:
     elif len(told) < ENOUGH:
         judged = _answers(
             Status.UNKNOWN,
-            f"{len(told)} of {len(items)} questions were answered, {ENOUGH} are needed: {_listed(left)}",
+            f"{len(told)} of {len(items)} questions were answered, {ENOUGH} are needed: {_listed([*broke, *left])}",
             "serve with a greater context, or with --max-logprobs above 0",
         )
     else:
-        beside = f"; not answered: {_listed(left)}" if left else ""
+        beside = f"; not answered, so not compared: {_listed([*broke, *left])}" if broke or left else ""
         judged = _answers(
-            Status.PASS,
+            Status.WARN if broke else Status.PASS,
             f"{len(told)} of {len(items)} questions answered{beside}",
             None,
             len(told),
@@ -115,11 +115,11 @@ def logprobs(c: Compared) -> Finding:
         return finding(
             ident, status, told, None if status is Status.PASS else fix, round(mean, 5), limit, "nat"
         )
-    never = next((why for words, why in NO_PROBABILITIES.items() if words in c.source.no_probabilities), None)
-    if never is not None and len(_firsts(c)) >= 3 * ENOUGH:
-        told = f"the source's engine tells none: {never}; serve.answers_first_token looks into the answers instead"
+    never = [_never(why) for why in c.untold]
+    if never and None not in never and len(_firsts(c)) >= 3 * ENOUGH:
+        told = f"they are not told: {never[0]}; serve.answers_first_token looks into the answers instead"
         return finding(ident, Status.SKIP, told, None, None, limit, "nat")
-    why = c.source.no_probabilities or f"of {len(weighed)} answers only"
+    why = "; ".join(c.untold) or f"of {len(weighed)} answers only"
     return finding(
         ident,
         Status.UNKNOWN,
@@ -128,18 +128,25 @@ def logprobs(c: Compared) -> Finding:
     )
 
 
+def _never(why: str) -> str | None:
+    """Where it is written that an engine cannot tell any; None: it could, set up otherwise."""
+    return next((source for words, source in NO_PROBABILITIES.items() if words in why), None)
+
+
 def _firsts(c: Compared) -> list[bool]:
     """For each place that was looked at: does the target say there what the source said, or what it finds as likely?
 
-    The first token of each answer; where no probabilities are told also places within."""
+    The first token of each answer; where no probabilities are told also places within.
+    """
     found: list[bool] = []
     for item, held in c.pairs():
         if held.forced:
             found += [token == item.tokens[place] for place, token in sorted(held.forced.items())]
-        elif held.scored is not None and item.logprobs is None and c.source.no_probabilities:
+        elif held.scored is not None and item.logprobs is None and c.untold:
             found += [held.scored.behind(at, token) == 0 for at, token in enumerate(item.tokens)]
         elif held.said is not None:
-            found.append(held.said.tokens[0] == item.tokens[0])
+            same = held.said.tokens[0] == item.tokens[0]
+            found.append(same or _tie(item, held, 0, c.limits.answers_tie))
     return found
 
 

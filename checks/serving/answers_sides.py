@@ -14,6 +14,9 @@ from checks.serving.limits import Limits
 BROKE = "broke: "
 """Begins why an item has no answer where the server failed at it; else it was refused, or nothing shows it."""
 
+PATIENCE = 3
+"""Questions in a row that may fail before a server is taken for one that fails: each may cost the whole deadline."""
+
 
 @dataclass(frozen=True)
 class Said:
@@ -58,10 +61,19 @@ class Held:
 
 @dataclass
 class Met:
-    """How a round of questions went: ``down``: why it could not be looked at; ``stopped``: why it ended early."""
+    """How a round of questions went: ``down``: why it could not be looked at; ``stopped``: why it ended early;
+    ``no_probabilities``: the server's own words for telling none."""
 
     down: str = ""
     stopped: str = ""
+    no_probabilities: str = ""
+
+    def over(self, failed: int, why: str, late: bool) -> bool:
+        """Is the round to end? ``failed``: questions in a row, the last for the reason ``why``; ``late``: the time is
+        up, and ``why`` is what took it."""
+        if failed >= PATIENCE or (failed and late):
+            self.stopped = f"{failed} questions in a row failed, the last with: {why}" if failed > 1 else why
+        return bool(self.stopped)
 
 
 @dataclass(frozen=True)
@@ -76,6 +88,11 @@ class Compared:
     files: Mapping[str, str]
     exact: bool
     limits: Limits
+
+    @property
+    def untold(self) -> tuple[str, ...]:
+        """Why probabilities are not told, of each of the two that tells none."""
+        return tuple(why for why in (self.source.no_probabilities, self.met.no_probabilities) if why)
 
     def pairs(self) -> list[tuple[Item, Held]]:
         """What the source answered and the target weighed."""

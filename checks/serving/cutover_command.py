@@ -119,6 +119,7 @@ def outcome(
         "measured_s": seconds["measured"],
         "tok_s": trial.tok_s(seen),
         "acceptance": trial.acceptance(seen),
+        "reading": trial.reading(seen),
         "when": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
     }
     write_whole(path, (json.dumps({**known, **figures}, sort_keys=True) + "\n").encode(), mode=0o600)

@@ -94,6 +94,26 @@ def acceptance(report: Any) -> float | None:
     return _fact(report, "acceptance", "length")
 
 
+def reading(report: Any) -> dict[str, Any] | None:
+    """The numbers of a report of ``provcheck serve`` that a plot is made of; None when it has no speed. ``tok_s`` and
+    ``by_concurrency`` decode tokens/s of one request (by how many there are), ``acceptance`` the mean length,
+    ``per_position`` shares, ``ttft_ms`` milliseconds."""
+    rate, facts = tok_s(report), report.get("facts") if isinstance(report, dict) else None
+    if rate is None or not isinstance(facts, dict):
+        return None
+    window = facts.get("window")
+    window = window if isinstance(window, dict) else {}
+    accepted = facts.get("acceptance")
+    given: dict[str, Any] = {
+        "tok_s": rate,
+        "by_concurrency": window.get("tok_s"),
+        "acceptance": acceptance(report),
+        "per_position": accepted.get("per_position") if isinstance(accepted, dict) else None,
+        "ttft_ms": window.get("ttft_ms"),
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
 def _fact(report: Any, group: str, name: str) -> float | None:
     facts = report.get("facts") if isinstance(report, dict) else None
     found = facts.get(group) if isinstance(facts, dict) else None

@@ -12,9 +12,9 @@ from provision.acts import running, shell
 from provision.acts.voice import Voice
 from provision.host import transport
 from provision.run.errors import ActFailed
-from provision.stack import baselines
+from provision.stack import baselines, figures
 from provision.stack.baselines import Belongs, NoReading
-from provision.stack.cutover import Measure
+from provision.stack.cutover import Cutover, Measure
 
 SECONDS = 420
 """The longest that a measurement may take: twice its window of 120 s, and what comes before and after."""
@@ -89,6 +89,15 @@ def keep(
         raise ActFailed(f"the measurement in {baselines.fresh(path)} cannot be kept: {error}") from error
     shell.run(host, f"rm -f -- {shlex.quote(baselines.fresh(path))}", "removing a fresh reading")
     return told
+
+
+def held_to(host: Host, asked: Cutover) -> dict[str, Any] | None:
+    """The figures of the baseline that a profile was held to; None where there is none, or it cannot be read."""
+    path = asked.baseline
+    try:
+        return figures.baseline(_read(host, path)) if path is not None else None
+    except (ActFailed, OSError):
+        return None
 
 
 def _read(host: Host, path: str) -> str | None:

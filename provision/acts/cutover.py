@@ -16,7 +16,7 @@ from provision.acts.voice import Voice
 from provision.data import engines
 from provision.host import transport
 from provision.run.errors import ActFailed
-from provision.stack.cutover import Cutover
+from provision.stack.cutover import Cutover, after
 from provision.stack.desired import PYTHON, PYZ, DesiredService
 from provision.stack.standing import Standing
 from provision.templates import render
@@ -41,7 +41,7 @@ def cutover(host: Host, asked: Cutover, say: Voice) -> None:
     desired = asked.desired
     if asked.forecast:
         say(f"{desired.service.unit}: {asked.forecast}")
-    _follow(host, asked, say, start=False)
+    wait(host, desired, say)
     _arm(host)
     work = work_folder(desired)
     if asked.trial is not None:
@@ -66,6 +66,12 @@ def cutover(host: Host, asked: Cutover, say: Voice) -> None:
     caches.clean(host, say)
 
 
+def wait(host: Host, desired: DesiredService, say: Callable[[str], None]) -> None:
+    """Until no cut-over of the service is at work: one that an earlier run began is shown to its end. Raises
+    ActFailed."""
+    _follow(host, Cutover(desired, None, "again"), say, start=False)
+
+
 def work_folder(desired: DesiredService) -> str:
     """Where a cut-over under way keeps its files; it is gone with the next boot."""
     return f"/run/kpro-cutover/{desired.name}"
@@ -83,7 +89,7 @@ def mending(asked: Cutover) -> str:
 
 def _words(asked: Cutover) -> dict[str, Any]:
     desired, trial = asked.desired, asked.trial
-    baseline = _after(asked.gate, "--baseline")
+    baseline = asked.baseline
     beats = ["--beats", f"{asked.beats:g}"] if asked.beats is not None else []
     if beats and baseline is not None:
         beats += ["--baseline", baseline, "--profile", desired.digest]
@@ -118,19 +124,9 @@ def _words(asked: Cutover) -> dict[str, Any]:
 
 def gate_seconds(gate: tuple[str, ...]) -> int:
     """The longest that a measurement may take: twice its window, as much for each number at once, and some minutes."""
-    window = float(_after(gate, "--seconds") or _MEASURED_SECONDS)
-    levels = len((_after(gate, "--concurrency") or "").split(",")) if "--concurrency" in gate else 0
+    window = float(after(gate, "--seconds") or _MEASURED_SECONDS)
+    levels = len((after(gate, "--concurrency") or "").split(",")) if "--concurrency" in gate else 0
     return int(window * (2 + levels)) + _GATE_EXTRA_SECONDS
-
-
-def _after(words: tuple[str, ...], option: str) -> str | None:
-    """The value of an option, whichever way it is written."""
-    for index, word in enumerate(words):
-        if word == option and index + 1 < len(words):
-            return words[index + 1]
-        if word.startswith(f"{option}="):
-            return word.partition("=")[2]
-    return None
 
 
 def _told(asked: Cutover, run: str) -> dict[str, str]:

@@ -66,9 +66,10 @@ LEAST_RSYNC = (3, 2, 0)
 
 @dataclass(frozen=True)
 class BrokenRsync:
-    """Versions of rsync that fail at what a copy does. ``upstream``: released ones; ``packaged``: expressions that
-    match a distribution's revision with the same fault. ``receiver``: only who receives is hit."""
+    """Versions of rsync that fail at what a copy does: ``named`` for people. ``upstream``: released ones; ``packaged``:
+    expressions that match a distribution's revision with the same fault. ``receiver``: only who receives is hit."""
 
+    named: str
     upstream: tuple[str, ...]
     packaged: tuple[str, ...]
     receiver: bool
@@ -89,6 +90,7 @@ def _patched(package: str) -> bool:
 
 BROKEN = (
     BrokenRsync(
+        "3.4.0; Debian 3.2.7-1+deb12u1 and 3.2.3-4+deb11u2; Ubuntu 3.2.7-1ubuntu1.1",
         ("3.4.0",),
         (r"^3\.2\.7-1\+deb12u1$", r"^3\.2\.7-1ubuntu1\.1$", r"^3\.2\.3-4\+deb11u2$"),
         receiver=False,
@@ -97,11 +99,12 @@ BROKEN = (
         source="RsyncProject/rsync#697 and #702: a fix of January 2025, mended in 3.4.1 and the next revisions",
     ),
     BrokenRsync(
+        "3.4.1; Debian 3.2.7-1+deb12u2 to u6 and 3.4.1+ds1; Ubuntu 3.2.7-1ubuntu1.2 and later",
         ("3.4.1",),
         (r"^3\.2\.7-1\+deb12u[2-6]$", r"^3\.2\.7-1ubuntu1\.[2-9]$", r"^3\.4\.1\+ds1-\d"),
         receiver=True,
         refuse=False,
-        text="an interrupted file in an absolute --partial-dir fails its verification; kpro writes in place, which goes on",
+        text="an interrupted file in an absolute --partial-dir fails its verification; kpro writes in place",
         source="RsyncProject/rsync#715; measured with 3.2.7-1+deb12u6: with an absolute folder it ends with code 23",
     ),
 )

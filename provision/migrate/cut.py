@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 
-from provision.migrate import ask, fence, on_target
+from provision.migrate import drain as in_flight
+from provision.migrate import fence, on_target, serving
+from provision.migrate import watch as watching
 from provision.migrate.moving import Moving
 from provision.run.errors import ActFailed
 
@@ -23,9 +25,10 @@ def drain(m: Moving) -> str:
     m.window = time.monotonic()
     if m.traffic is not None:
         m.traffic.drain()
+        m.say(in_flight.wait(source, m.run, source.service.drain_seconds).said)
     fence.put(source, m.run, m.target.name)
     if m.stops:
-        ask.stop(source)
+        serving.stop(source)
         return f"{source.name} is drained, kept from starting, and stopped"
     return f"{source.name} gets no more requests and is kept from starting; it stays warm for a way back"
 
@@ -37,14 +40,14 @@ def is_drained(m: Moving) -> bool:
         return False
     if m.traffic is not None and m.traffic.state().who not in ("nobody", "target"):
         return False
-    return not (m.stops and ask.is_active(source))
+    return not (m.stops and on_target.runs(source))
 
 
 def bring_back(m: Moving) -> str:
     """The source serves: fence away, started, seen generating, and only then requests go to it."""
     source = m.living()
     fence.take_away(source, m.run)
-    ask.start(source, m.run, m.poll)
+    serving.start(source, m.run, source.service.ready_seconds, m.say)
     if m.traffic is not None:
         m.traffic.back()
         m.traffic.settled("source", SETTLE_SECONDS)
@@ -65,8 +68,9 @@ def may_switch(m: Moving) -> str:
 def switch(m: Moving) -> str:
     if m.traffic is not None:
         m.traffic.switch()
-    if why := ask.generates(m.target, m.run):
-        raise ActFailed(f"{m.target.name}: it does not generate after the switch: {why}")
+    life = serving.generates(m.target, m.run)
+    if not life.generates:
+        raise ActFailed(f"{m.target.name}: it does not generate after the switch: {life.why}")
     said = _downtime(m)
     if m.traffic is None:
         return f"{m.target.service.name} is ready for clients on {m.target.name}: lead them there now{said}"
@@ -89,26 +93,22 @@ def is_switched(m: Moving) -> bool:
 
 def watch(m: Moving) -> str:
     seconds = m.spec.watch_seconds
-    until = time.monotonic() + seconds
-    while True:
-        if why := ask.generates(m.target, m.run):
-            raise ActFailed(f"{m.target.name}: it stopped generating while it was watched: {why}")
-        if m.traffic is not None and (seen := m.traffic.state()).who != "target":
-            raise ActFailed(f"requests went elsewhere while {m.target.name} was watched: {seen.said}")
-        left = until - time.monotonic()
-        if left <= 0:
-            return f"{m.target.name} was watched for {seconds} s and generates"
-        time.sleep(min(5.0, left))
+    seen = watching.watch(m.target, m.run, seconds, m.traffic, m.say)
+    if not seen.well:
+        raise ActFailed(seen.why)
+    return f"{m.target.name} was watched for {seconds} s, asked {seen.tries} times, the slowest after {seen.slowest} s"
 
 
 def stop(m: Moving) -> str:
     source = m.living()
     if fence.look(source).run != m.run:
-        raise ActFailed(f"{source.name}: its fence is gone: two hosts could answer. Next: --resume, or --rollback")
-    ask.stop(source)
+        raise ActFailed(
+            f"{source.name}: its fence is gone: two hosts could answer. Next: --resume, or --rollback"
+        )
+    serving.stop(source)
     return f"{source.name} is stopped, intact, and kept from starting"
 
 
 def is_stopped(m: Moving) -> bool:
     source = m.living()
-    return is_drained(m) and not ask.is_active(source)
+    return is_drained(m) and not on_target.runs(source)

@@ -72,10 +72,19 @@ class End:
     def has_key(self) -> bool:
         """Does the service ask for a key?"""
         found = self.service.found
-        if found is None:
+        if self.service.api_key_file is not None or found is None:
             return self.service.api_key_file is not None
         words = {word.partition("=")[0] for word in found.command}
         return bool(words & {"--api-key", "--admin-api-key"} or set(found.environment) & set(KEY_VARIABLES))
+
+
+def one_address(one: End, two: End) -> str | None:
+    """Where both machines are reached, when it is one place; None: at two."""
+    here, there = one.machine.ssh, two.machine.ssh
+    if here is None or there is None:
+        return "this machine" if here is there else None
+    port = here.port or 22
+    return f"{here.host}, port {port}" if (here.host, port) == (there.host, there.port or 22) else None
 
 
 def _drafter_of(found: Found, drafter: Model | None) -> str | None:

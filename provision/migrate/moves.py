@@ -24,7 +24,14 @@ Kind = Literal[
     "extra path",
 ]
 How = Literal[
-    "copied", "is there", "built anew", "written anew", "by standard input", "translated", "put by the target"
+    "copied",
+    "is there",
+    "built anew",
+    "written anew",
+    "by standard input",
+    "compared with",
+    "translated",
+    "put by the target",
 ]
 
 _ORIGINS = {
@@ -173,8 +180,8 @@ def _rest(case: Case) -> Iterator[Move]:
         note = "what the target is held against"
         yield Move("baseline", "written anew", "the inventory's figure", "", place, note=note)
     else:
-        note = "the target is held against it, and keeps a reading of its own"
-        yield Move("baseline", "by standard input", "readings of the source", of_source, place, note=note)
+        note = "what the target does is held against it; the inventory's figure and its own reading are kept there"
+        yield Move("baseline", "compared with", "the source's reading", of_source, place, note=note)
     other = [setting for setting in settings(case.pair) if not setting.same]
     yield Move(
         "container",
@@ -220,22 +227,19 @@ def _stays(case: Case) -> Iterator[Stays]:
         yield Stays(
             f"extra paths: {', '.join(case.pair.extra_paths)}", "the source is not there to copy them from"
         )
-    yield Stays("logs and the journal of the source", "they tell what happened there")
-    yield Stays(
-        "compile caches (/var/cache/kpro)",
-        "code for its GPUs, driver and engine; made anew at the start",
-    )
-    yield Stays(
+    yield from STAYS
+
+
+STAYS = (
+    Stays("logs and the journal of the source", "they tell what happened there"),
+    Stays("compile caches (/var/cache/kpro)", "code for its GPUs, driver and engine; made anew at the start"),
+    Stays(
         "measurements of the GPUs (load, nccl)", "they are of these GPUs and their links; measured anew there"
-    )
-    yield Stays(
-        "the container's root: packages, users, cron, sshd", "made by the target's inventory, not copied"
-    )
-    yield Stays("driver, kernel and their settings", "the target's own inventory pins them")
-    yield Stays(
-        "network, firewall, DNS and certificates of the machine", "they belong to the machine and its net"
-    )
-    yield Stays(
-        "monitoring of the source (kpro-guard, scrapers)", "whoever set it up points it at the target"
-    )
-    yield Stays("the hub's token", "models come from the source, and the controller has the token")
+    ),
+    Stays("the container's root: packages, users, cron, sshd", "made by the target's inventory, not copied"),
+    Stays("driver, kernel and their settings", "the target's own inventory pins them"),
+    Stays("network, firewall, DNS and certificates of the machine", "they belong to the machine and its net"),
+    Stays("monitoring of the source (kpro-guard, scrapers)", "whoever set it up points it at the target"),
+    Stays("the hub's token", "models come from the source, and the controller has the token"),
+)
+"""What never moves. What else stays (other services, a candidate) depends on the pair."""

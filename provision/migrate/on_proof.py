@@ -36,7 +36,7 @@ def speed(m: Moving) -> str:
     return said
 
 
-def speedholds(m: Moving) -> bool:
+def speed_holds(m: Moving) -> bool:
     return holds(m, "speed")
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shlex
 
-from provision.migrate import ask, on_proof
+from provision.migrate import on_proof, probe, serving
 from provision.migrate.moving import Moving
+from provision.migrate.sides import Side
 from provision.run.errors import ActFailed
 from provision.stack.desired import gate_command
 
@@ -14,10 +15,13 @@ _REMOVE = """
 set -u
 if [ -e {file} ] || systemctl cat {unit} >/dev/null 2>&1; then
   systemctl disable --quiet --now {unit} || exit 1
-  case $(systemctl show -p ActiveState --value {unit}) in inactive|failed) ;; *) echo "{unit} still runs" >&2; exit 1 ;; esac
+  case $(systemctl show -p ActiveState --value {unit}) in
+    inactive|failed) ;;
+    *) echo "{unit} still runs" >&2; exit 1 ;;
+  esac
 fi
 rm -rf -- {file} {file}.d {env} {key} {staged} {good} {good}.url /var/lib/kpro/last-good/{name} \
-  /var/lib/kpro/cutover/{name} /run/kpro-cutover/{name} && systemctl daemon-reload
+  /var/lib/kpro/before/{name} /var/lib/kpro/cutover/{name} /run/kpro-cutover/{name} && systemctl daemon-reload
 systemctl reset-failed {unit} 2>/dev/null; :
 """
 
@@ -46,7 +50,14 @@ def warm(m: Moving) -> str:
 
 
 def is_warm(m: Moving) -> bool:
-    return ask.is_active(m.target) and not ask.generates(m.target, m.run)
+    probe.bring(m.target, m.run)
+    return serving.generates(m.target, m.run).generates
+
+
+def runs(side: Side) -> bool:
+    """Is its unit up, or on its way there, or does it generate without one? What cannot be told counts as running."""
+    done = side.inside(f"systemctl show -p ActiveState --value {shlex.quote(side.service.unit)}")
+    return not done.ok or done.text.strip() not in ("inactive", "failed")
 
 
 def cool(m: Moving) -> str:
@@ -82,9 +93,11 @@ def activate(m: Moving) -> str:
     done = m.target.inside(f"systemctl is-enabled --quiet {unit} || systemctl enable --quiet {unit}")
     if not done.ok:
         raise ActFailed(f"{m.target.name}: {service.unit} could not be enabled: {done.error_text}")
-    ask.until_it_generates(m.target, m.run, m.poll)
+    serving.start(m.target, m.run, service.ready_seconds, m.say)
     on_proof.keep(m, "activated")
-    return f"{service.unit} starts with {m.target.name}" + (" and has read what was copied last" if restart else "")
+    return f"{service.unit} starts with {m.target.name}" + (
+        " and has read what was copied last" if restart else ""
+    )
 
 
 def is_activated(m: Moving) -> bool:
@@ -103,6 +116,7 @@ def gate(m: Moving) -> str:
             raise ActFailed(
                 f"{m.target.name}: the gate is red ({done.rc}): {done.text.strip()[-1500:] or done.error_text}"
             )
-    if why := ask.generates(m.target, m.run):
-        raise ActFailed(f"{m.target.name}: {service.unit} does not generate: {why}")
+    life = serving.generates(m.target, m.run)
+    if not life.generates:
+        raise ActFailed(f"{m.target.name}: {service.unit} does not generate: {life.why}")
     return f"{m.target.name}: the gate is green, and it generates"

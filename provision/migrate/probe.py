@@ -103,13 +103,13 @@ if [ -n "$(key)" ]; then key | ask --api-key-file /dev/stdin; else ask </dev/nul
 
 def asked(service: Service, run: str, command: str, words: Sequence[str]) -> str:
     """A script for the guest: ``provcheck COMMAND ADDRESS WORDS`` at what the service's unit runs now, with the key of
-    its own process; its exit code."""
+    its own process; its exit code. ``command`` may be several words."""
     return _ASK.format(
         unit=shlex.quote(service.unit),
         keys=r"\|".join(KEY_VARIABLES),
         good=shlex.quote(f"/var/lib/kpro/good/{service.name}.url" if service.found is None else "/dev/null"),
         url=shlex.quote(address(service)),
-        ask=shlex.join([PYTHON, path(run), command]),
+        ask=shlex.join([PYTHON, path(run), *command.split()]),
         words=shlex.join(words),
     )
 

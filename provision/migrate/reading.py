@@ -38,7 +38,7 @@ def tried(read: Callable[[], T]) -> T | Unseen:
         return read()
     except CouldNotLook as error:
         return Unseen(str(error))
-    except (ValueError, IndexError, KeyError) as error:
+    except (ValueError, LookupError, AttributeError, TypeError, RecursionError) as error:
         return Unseen(f"the answer is in no known form: {error}")
 
 
@@ -227,7 +227,7 @@ def _migrations(seen: Snapshot) -> dict[str, Open]:
                     for key in ("run", "role", "peer", "state", "step", "since", "controller")
                 }
             )
-        except (ValueError, AttributeError) as error:
+        except (ValueError, AttributeError, RecursionError) as error:
             raise CouldNotLook(f"{path} is no state file of a migration ({error})") from None
     return found
 

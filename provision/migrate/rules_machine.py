@@ -33,9 +33,10 @@ def _run_of(line: str) -> str:
 
 
 def _open(case: Case) -> Iterator[Refusal]:
+    names = {end.service.name for end in case.pair.ends}
     for end, seen in case.ends:
         for service, known in sure(seen.migrations).items():
-            if service != end.service.name or known.run == case.pair.run:
+            if service not in names or known.run == case.pair.run:
                 continue
             if known.state not in ("open", "moved"):
                 continue

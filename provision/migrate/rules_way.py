@@ -120,7 +120,8 @@ def _reach(case: Case) -> Iterator[Refusal]:
             f"machine {source.name}",
             f"cannot reach the SSH server of {target.name}: {reach.why}",
             "model files go from machine to machine",
-            f"open port {case.pair.port} from {source.name} to {target.name}, or say the address that it reaches it by",
+            f"open port {case.pair.port} from {source.name} to {target.name}, say the address that it is reached by "
+            "(CopySettings(address=…)), or copy through the controller (through_controller=True)",
         )
 
 

@@ -9,7 +9,8 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from provision.migrate import cut, record, standing, steps
+from provision.migrate import cut, record, steps
+from provision.migrate.copy.model import CopyFailed
 from provision.migrate.moving import Moving
 from provision.migrate.scratch import sweep
 from provision.migrate.sides import Side
@@ -17,8 +18,8 @@ from provision.migrate.standing import Record
 from provision.migrate.steps import Step
 from provision.run.errors import ActFailed, Locked, Refused, RunError
 
-TROUBLE = (RunError, OSError)
-"""What a step may raise: the operator's to know. (A copy that failed, or a lost connection, is one of them.)"""
+TROUBLE = (RunError, OSError, CopyFailed)
+"""What a step may raise: the operator's to know."""
 
 
 class StepFailed(RunError):
@@ -30,8 +31,8 @@ class StepFailed(RunError):
 
 
 def begin(m: Moving) -> None:
-    """Steps 1 and 2: the machines are this run's, and nothing speaks against it. Raises Locked and Refused; then nothing
-    of the run is left."""
+    """Steps 1 and 2: the machines are this run's, and nothing speaks against it. Raises Locked and Refused; then
+    nothing of the run is left."""
     m.hold()
     for side in m.sides:
         may_begin(side, m.run)
@@ -125,14 +126,17 @@ def _red(m: Moving, step: Step, began: float, why: str) -> None:
 
 
 def rollback(m: Moving, reached: str) -> list[str]:
-    """Back to the source serving, from any step; what could not be undone, empty when all is. ``reached``: the last step
-    that began."""
+    """Back to the source serving, from any step; what could not be undone, empty when all is. ``reached``: the last
+    step that began."""
     todo = [step for step in steps.of(m) if steps.at_or_after(reached, step.name)]
     left: list[str] = []
+    if m.cold and any(step.name == "switch" for step in todo):
+        name = m.target.service.name
+        return [f"{m.peer} was dead when {name} came to {m.target.name}: there is nothing to go back to"]
     if any(step.window for step in todo) and not m.cold and (why := source_first(m)):
         # Whatever serves now is left alone: a target that is taken away before the source is back leaves nobody.
         return [why]
-    for step in reversed(todo):
+    for step in reversed([step for step in todo if step.undo is not steps.nothing]):
         why = _undone(m, step.name, step.undo)
         left += [why] if why else []
     if not left:
@@ -232,5 +236,4 @@ __all__ = [
     "reached",
     "rollback",
     "source_first",
-    "standing",
 ]

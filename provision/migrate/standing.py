@@ -72,8 +72,8 @@ def parse(text: str) -> Record:
 
 @dataclass(frozen=True)
 class Migrating:
-    """The migration that a run of the chain belongs to: its id, and the model folders that its copy brings (as the guest
-    sees them). Without one, ``run`` is empty."""
+    """The migration that a run of the chain belongs to: its id, and the model folders that its copy brings (as the
+    guest sees them). Without one, ``run`` is empty."""
 
     run: str = ""
     arriving: frozenset[str] = field(default_factory=frozenset)
@@ -112,6 +112,23 @@ def refusals(
                 yield from _fenced(service, guests.get(guest.name), where)
 
 
+def records(machine: Machine, host: Snapshot) -> list[Record]:
+    """Of every service of the machine that is being moved, or was. Raises CouldNotLook and ValueError."""
+    found = [_record(host, service) for guest in machine.guests for service in guest.services]
+    return [one for one in found if one is not None]
+
+
+def told(one: Mapping[str, Any]) -> str:
+    """A record in one line."""
+    way = f"to {one['peer']}" if one["role"] == "source" else f"from {one['peer']}"
+    words = {
+        "open": f"is being moved {way}, at {one['step']}: provision migrate … --resume or --rollback",
+        "moved": f"was moved {way} and can still go back: provision migrate … --rollback or --finalize",
+    }
+    said = words.get(one["state"], f"was moved {way} for good")
+    return f"migration {one['run']}: {one['service']} {said}"
+
+
 def _record(host: Snapshot, service: Service) -> Record | None:
     text = host.text(path(service.name))
     return None if text is None else parse(text)
@@ -133,7 +150,7 @@ def _of_record(machine: Machine, service: Service, record: Record, where: str) -
             where,
             f"{service.name} was moved to {record.peer} (run {record.run}); here it is stopped and kept from starting",
             "two hosts must not answer",
-            f"{command} --rollback brings it back here, --finalize gives it up here; then take it out of this inventory",
+            f"{command} --rollback brings it back here, --finalize gives it up; then take it out of this inventory",
         )
     elif record.role == "source" and record.state == "finalized":
         yield Refusal(
@@ -153,8 +170,3 @@ def _fenced(service: Service, inside: Snapshot | None, where: str) -> Iterator[R
             "its unit does not start while that is so, because two hosts must not answer",
             "provision migrate SOURCE TARGET --rollback brings it back; where no other host has it, remove that file",
         )
-
-
-def as_dict(record: Record) -> dict[str, Any]:
-    """For JSON."""
-    return asdict(record)

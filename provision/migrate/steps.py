@@ -13,7 +13,8 @@ from provision.migrate import cut, on_files, on_proof, on_target
 from provision.migrate.moving import Moving
 
 
-def _nothing(m: Moving) -> str:
+def nothing(m: Moving) -> str:
+    """There is nothing to undo, or nothing that is needed first."""
     return ""
 
 
@@ -26,8 +27,8 @@ class Step:
     """``does``: acts, and gives one sentence of what was proven. ``holds``: is it done already, as it is looked at now?
     ``needs``: empty, or why it cannot begin. ``undo``: takes it back, whether it was done or only begun.
 
-    ``window``: from here on requests are kept off the source, and a red step is taken back at once. ``passed``: where it
-    holds, have all before it passed, also those that leave nothing to look at? ``cold``: is it part of a migration
+    ``window``: from here on requests are kept off the source, and a red step is taken back at once. ``passed``: where
+    it holds, have all before it passed, also those that leave nothing to look at? ``cold``: is it part of a migration
     without a source? ``text``, ``proof``, ``way_back``: for people.
     """
 
@@ -37,8 +38,8 @@ class Step:
     way_back: str
     does: Callable[[Moving], str]
     holds: Callable[[Moving], bool] = _never
-    undo: Callable[[Moving], str] = _nothing
-    needs: Callable[[Moving], str] = _nothing
+    undo: Callable[[Moving], str] = nothing
+    needs: Callable[[Moving], str] = nothing
     window: bool = False
     passed: Callable[[Moving], bool] = _never
     cold: bool = True

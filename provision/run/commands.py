@@ -18,6 +18,7 @@ from pyinfra.api.exceptions import PyinfraError
 
 from provision import inventory as inventories
 from provision.plan import Plan, parse_phases
+from provision.printable import say_on_stderr
 from provision.run import present, runner
 from provision.run.batches import batches
 from provision.run.errors import (
@@ -29,7 +30,6 @@ from provision.run.errors import (
     EXIT_USAGE,
     RunError,
 )
-from provision.run.session import say_on_stderr
 
 
 @dataclass(frozen=True)
@@ -158,11 +158,14 @@ def _apply(ask: Asked) -> Answer:
         plans = run.plans()
         document: dict[str, Any] = {"machines": [plan.as_dict() for plan in plans]}
         if _shown(plans, ask.as_json) == EXIT_REFUSED:
+            run.session.was_shown(plans)
+            run.session.ended = EXIT_REFUSED
             return Answer(EXIT_REFUSED, document)
         changes = sum(len(plan.items) for plan in plans)
         if changes and not ask.yes and not present.confirmed(changes, len(plans), ask.inventory):
             return Answer(EXIT_USAGE, document)
         if len(plans) == 1:
+            run.session.was_shown(plans)
             outcomes = [run.execute(runner.Progress(run.session, say_on_stderr))]
     if len(plans) > 1:
         outcomes = _in_batches(loaded, ask, wanted, reason, plans)

@@ -24,7 +24,7 @@ from provision.plan import Item
 from provision.run import resting
 from provision.run.carrying import Commands, executing, ticking
 from provision.run.errors import ActFailed, CandidateRefused
-from provision.run.reports import green, line_of, red_text, report_of, shown_verdict, unknown
+from provision.run.reports import green, kept_findings, line_of, red_text, report_of, shown_verdict, unknown
 from provision.run.session import Session
 from provision.spec import Guest, Machine
 from provision.stack import candidate, gates, measured
@@ -86,6 +86,7 @@ class _Asking:
                 verdict=report["verdict"],
                 evidence=report.get("evidence", "none"),
                 seconds=round(took, 1),
+                findings=kept_findings(report),
             )
             facts = report.get("facts")
             self.seen = Gpus(
@@ -115,7 +116,7 @@ class _Asking:
                     continue
                 answer = row.ask(case)
                 if isinstance(answer, Skip):
-                    self._journal(row, case, "skip", 0.0, answer.why)
+                    self._journal(row, case, {"verdict": "skip"}, 0.0, answer.why)
                     skipped += [f"{row.id} ({answer.why})"] if answer.told else []
                     continue
                 red = self._one(row, case, answer)
@@ -178,7 +179,7 @@ class _Asking:
         said = line_of(report, row.id)
         if row.active:
             self._keep(row, case, report)
-        self._journal(row, case, str(report["verdict"]), took, said)
+        self._journal(row, case, report, took, said)
         if green(report):
             self._say(f"gate {row.id} of {_name(case)}: {report['verdict']} ({took:.1f} s): {said}")
             for note in _notes(row, case):
@@ -197,15 +198,17 @@ class _Asking:
         if text is not None:
             gate_acts.keep(self.host, measured.path_of(row.id, place.variables), text)
 
-    def _journal(self, row: Gate, case: Case, verdict: str, took: float, said: str) -> None:
+    def _journal(self, row: Gate, case: Case, report: dict[str, Any], took: float, said: str) -> None:
         self.session.journal.write(
             "checked",
             host=self.host.name,
             service=_name(case),
             gate=row.id,
-            verdict=verdict,
+            verdict=str(report["verdict"]),
+            evidence=report.get("evidence", "none"),
             seconds=round(took, 1),
             said=said,
+            findings=kept_findings(report),
         )
 
     def _say(self, text: str) -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
 
+from checks.errors import BadInput
 from provision.printable import printable
 from provision.run import journal
-from provision.run.errors import EXIT_DONE, EXIT_USAGE
+from provision.run.errors import EXIT_DONE, EXIT_ERROR, EXIT_USAGE
 
 
 def show(run: str | None, as_json: bool) -> int:
@@ -30,12 +32,14 @@ def show(run: str | None, as_json: bool) -> int:
     if not rows:
         click.echo(f"no runs in {folder}")
     for row in rows:
-        click.echo(f"{row['run']}  {row['ended']:<12}  {row['changes']:>3} change(s)  {row['reason']}")
+        # A migration is told by how far it came.
+        came = row.get("step") or f"{row['changes']:>3} change(s)"
+        click.echo(f"{row['run']}  {row['ended']:<12}  {came:<13}  {row['reason']}")
     return EXIT_DONE
 
 
 def _summary(run: str) -> dict[str, Any]:
-    reason, ended, changes = "", "did not end", 0
+    reason, ended, changes, step = "", "did not end", 0, ""
     for event in journal.read(run):
         if event.get("event") == "run":
             reason = str(event.get("reason", ""))
@@ -43,14 +47,45 @@ def _summary(run: str) -> dict[str, Any]:
             changes += 1
         elif event.get("event") == "rolled back":
             changes += len(event.get("back", ()))
+        elif event.get("event") == "step":
+            step = f"{event.get('step')} {event.get('state')}"
         elif event.get("event") == "end":
             ended = f"exit {event.get('exit')}"
-    return {"run": run, "reason": reason, "ended": ended, "changes": changes}
+    return {
+        "run": run,
+        "reason": reason,
+        "ended": ended,
+        "changes": changes,
+        **({"step": step} if step else {}),
+    }
+
+
+def report(run: str, html: Path | None) -> int:
+    """Makes the report anew from the journal: both files beside it, or the page into ``html``. Prints the path."""
+    from provision.report import write
+
+    if not _is_there(run):
+        return EXIT_USAGE
+    try:
+        path = html if html is not None else write.write(run)
+        if html is not None:
+            write.write_page(run, html)
+    except (BadInput, OSError) as error:
+        click.echo(printable(f"error: {error}"), err=True)
+        return EXIT_ERROR
+    click.echo(printable(str(path)))
+    return EXIT_DONE
+
+
+def _is_there(run: str) -> bool:
+    if journal.is_run_id(run) and (journal.runs_folder() / run / "journal.jsonl").is_file():
+        return True
+    click.echo(printable(f"error: there is no run {run!r}; list them with: provision runs"), err=True)
+    return False
 
 
 def _one(run: str, as_json: bool) -> int:
-    if not journal.is_run_id(run) or not (journal.runs_folder() / run / "journal.jsonl").is_file():
-        click.echo(f"error: there is no run {run!r}; list them with: provision runs", err=True)
+    if not _is_there(run):
         return EXIT_USAGE
     events = list(journal.read(run))
     if as_json:
@@ -70,7 +105,7 @@ def _one(run: str, as_json: bool) -> int:
         }
         click.echo(
             printable(
-                f"{event['at']}  {event['event']:<10} "
+                f"{event.get('at')}  {event['event']:<10} "
                 + "  ".join(f"{key}={value}" for key, value in facts.items())
             )
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 import os
 import re
@@ -12,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from provision import __version__
 from provision.run.errors import RunError
 
 
@@ -39,9 +41,16 @@ class Journal:
             self.folder.mkdir(parents=True, mode=0o700, exist_ok=True)
             self._file = (self.folder / "journal.jsonl").open("a", encoding="utf-8")
 
+    def begin(self, reason: str, **facts: Any) -> str:
+        """The first event of a run: what was asked for, and by whom."""
+        by = f"{getpass.getuser()}@{os.uname().nodename}"
+        return self.write("run", reason=reason, by=by, version=__version__, **facts)
+
     def write(self, event: str, **facts: Any) -> str:
         """Appends an event and returns its line. It is on the disk when this returns."""
         line = json.dumps({"at": now(), "run": self.run, "event": event, **facts}, ensure_ascii=False)
+        # Half of a surrogate pair is no UTF-8; its escape is JSON as well.
+        line = line.encode("utf-8", "backslashreplace").decode()
         with _told(self.folder):
             self._file.write(line + "\n")
             self._file.flush()
@@ -70,12 +79,13 @@ def now() -> str:
 
 
 def read(run: str) -> Iterator[dict[str, Any]]:
-    """The events of a run; a last line that a crash cut off is left out."""
+    """The events of a run; a line that a crash cut off, or that is none, is left out."""
     path = runs_folder() / run / "journal.jsonl"
-    for line in path.read_text(encoding="utf-8").splitlines():
+    # By bytes: a text of a machine may hold what str.splitlines() takes for the end of a line.
+    for line in path.read_bytes().split(b"\n"):
         try:
-            event = json.loads(line)
-        except ValueError:
+            event = json.loads(line.decode("utf-8", "replace"))
+        except (ValueError, RecursionError):
             continue
-        if isinstance(event, dict):
+        if isinstance(event, dict) and isinstance(event.get("event"), str):
             yield event

@@ -15,6 +15,17 @@ HEADLINES = {
 """By gate, the finding that says most when all is well."""
 
 
+_MOST_KEPT = 40
+"""Findings of one report in the journal; a storm of one fault says no more with the next hundred."""
+
+
+def kept_findings(report: dict[str, Any]) -> list[dict[str, Any]]:
+    """The findings that were not pass, for the journal: the worst first, with their numbers."""
+    findings = [one for one in report.get("findings") or () if isinstance(one, dict)]
+    worst = [one for status in ("fail", "unknown", "warn") for one in findings if one.get("status") == status]
+    return [{name: value for name, value in one.items() if value is not None} for one in worst[:_MOST_KEPT]]
+
+
 def report_of(done: Any) -> dict[str, Any]:
     """The gate's report. What is no report is could-not-check, never green."""
     try:

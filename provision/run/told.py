@@ -1,7 +1,10 @@
-"""What the journal is told of pyinfra's own operations."""
+"""What the journal is told of pyinfra's own operations, and what pyinfra itself need not say."""
 
 from __future__ import annotations
 
+import logging
+import re
+import time
 from typing import TYPE_CHECKING
 
 from pyinfra.api.host import Host
@@ -10,13 +13,47 @@ from pyinfra.api.state import BaseStateCallback, State
 if TYPE_CHECKING:
     from provision.run.session import Session
 
+QUICK_SECONDS = 0.5
+"""An operation that took less only looked; its end is not worth a line on the disk."""
+
 
 class Operations(BaseStateCallback):
-    """Writes the beginning of every operation into the journal."""
+    """Writes the beginning of every operation into the journal, and the end of one that took its time or failed."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
+        self._began: dict[tuple[str, str], float] = {}
 
     def operation_host_start(self, state: State, host: Host, op_hash: str) -> None:  # type: ignore[override]
-        name = ", ".join(sorted(state.get_op_meta(op_hash).names))
-        self.session.tell_journal("operation", host=host.name, name=name)
+        self._began[host.name, op_hash] = time.monotonic()
+        self.session.tell_journal("operation", host=host.name, name=_name(state, op_hash))
+
+    def operation_host_success(  # type: ignore[override]
+        self, state: State, host: Host, op_hash: str, retry_count: int = 0
+    ) -> None:
+        self._ended(state, host, op_hash, "done")
+
+    def operation_host_error(  # type: ignore[override]
+        self, state: State, host: Host, op_hash: str, retry_count: int = 0, max_retries: int = 0
+    ) -> None:
+        self._ended(state, host, op_hash, "failed")
+
+    def _ended(self, state: State, host: Host, op_hash: str, how: str) -> None:
+        began = self._began.pop((host.name, op_hash), None)
+        took = time.monotonic() - began if began is not None else 0.0
+        if how == "failed" or took >= QUICK_SECONDS:
+            facts = {"host": host.name, "name": _name(state, op_hash), "state": how}
+            self.session.tell_journal("operation ended", seconds=round(took, 2), **facts)
+
+
+def _name(state: State, op_hash: str) -> str:
+    return ", ".join(sorted(state.get_op_meta(op_hash).names))
+
+
+def quiet() -> None:
+    """How many commands an operation sent before it failed says nothing here: why it failed is told by the run."""
+    logging.getLogger("pyinfra").addFilter(_says_something)
+
+
+def _says_something(record: logging.LogRecord) -> bool:
+    return re.search(r"executed \d+ commands", record.getMessage()) is None

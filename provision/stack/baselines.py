@@ -20,7 +20,7 @@ from checks.serving.baseline import SCHEMA
 from provision.data import noise
 from provision.spec import Baseline, Guest, Machine
 from provision.stack.desired import DesiredService
-from provision.stack.trials import number
+from provision.stack.figures import number
 
 FOLDER = "/var/lib/kpro/baselines"
 STATED = "stated"

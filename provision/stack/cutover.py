@@ -57,6 +57,11 @@ class Cutover:
     taken_back: TakenBack | None = None
 
     @property
+    def baseline(self) -> str | None:
+        """Path in the guest of what it is held against."""
+        return after(self.gate, "--baseline")
+
+    @property
     def record(self) -> str:
         """Where its verdict is kept."""
         name = self.desired.name
@@ -73,6 +78,16 @@ class Cutover:
     @property
     def digest(self) -> str:
         return self.desired.digest
+
+
+def after(words: tuple[str, ...], option: str) -> str | None:
+    """The value of an option, whichever way it is written."""
+    for index, word in enumerate(words):
+        if word == option and index + 1 < len(words):
+            return words[index + 1]
+        if word.startswith(f"{option}="):
+            return word.partition("=")[2]
+    return None
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,12 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
+
+from provision.stack import figures
+from provision.stack.figures import number
 
 FOLDER = "/var/lib/kpro/trials"
 SCHEMA = "kpro-trial/1"
@@ -29,7 +33,7 @@ class Trial:
     """``digest``: of the profile at the service's address. ``asked``: what it was held to (``Cutover.asked``). ``of``:
     of which candidate (``Cutover.of``); empty where it was none. ``beside``: what the service said beside it
     (``sameness.beside``). Times in seconds, ``tok_s`` decode tokens/s of one request, ``acceptance`` the mean
-    acceptance length; None: not measured."""
+    acceptance length; None: not measured. ``reading``: more of what was measured (``provision.stack.figures``)."""
 
     digest: str
     verdict: Verdict
@@ -46,6 +50,7 @@ class Trial:
     run: str = ""
     of: str = ""
     beside: str = ""
+    reading: Mapping[str, Any] | None = None
 
     @property
     def accepted(self) -> bool:
@@ -100,18 +105,11 @@ def read(text: str | None) -> Trial | None:
         name: _text(data.get(name))
         for name in ("asked", "why", "mode", "forecast", "when", "run", "of", "beside")
     }
-    figures: dict[str, Any] = {
+    numbers: dict[str, Any] = {
         name: number(data.get(name))
         for name in ("downtime_s", "start_s", "measured_s", "tok_s", "acceptance")
     }
-    return Trial(digest, verdict, **words, **figures)
-
-
-def number(value: object) -> float | None:
-    """A figure of a record; what is none, and what cannot be one, is not known."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1e9:
-        return None
-    return float(value)
+    return Trial(digest, verdict, **words, **numbers, reading=figures.reading(data.get("reading")))
 
 
 def _text(value: object) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, TypeVar
 
 from checks.snapshot import CouldNotLook, Snapshot
-from provision.host import reboot, view
+from provision.host import last_run, reboot, view
+from provision.migrate import standing
 from provision.plan import Plan
 from provision.planner import Observed
 from provision.spec import Guest, Machine, Service
@@ -37,6 +38,7 @@ class Status:
     waits_for_confirmation: str | None
     locked_by: str | None
     unknown: Mapping[str, str]
+    migrations: tuple[Mapping[str, Any], ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -53,6 +55,7 @@ class Status:
             "waits_for_confirmation": self.waits_for_confirmation,
             "locked_by": self.locked_by,
             "unknown": dict(self.unknown),
+            "migrations": [dict(one) for one in self.migrations],
         }
 
 
@@ -101,8 +104,9 @@ def status_of(
     guests = tuple(
         _guest(guest, observed, (services or {}).get(guest.name, ()), unknown) for guest in machine.guests
     )
-    run = ask("last run", lambda: looks.last_run(beside), UNKNOWN)
-    wrote = ask("files of kpro", lambda: looks.written(looks.changes(beside)), None)
+    run = ask("last run", lambda: last_run.last_run(beside), UNKNOWN)
+    own = [guest.id for guest in machine.guests]
+    wrote = ask("files of kpro", lambda: looks.written(looks.changes(beside), own), None)
     armed = ask("confirmation", lambda: _armed(host), UNKNOWN)
     return Status(
         machine.name,
@@ -112,12 +116,13 @@ def status_of(
         driver,
         kernel,
         guests,
-        cut_over.ended(run, guests).as_dict() if isinstance(run, looks.LastRun) else run,
+        cut_over.ended(run, guests).as_dict() if isinstance(run, last_run.LastRun) else run,
         UNKNOWN if wrote is None or digests is None else looks.drift(digests, wrote, reasons),
         tuple(item.text for item in plan.items if item.kind == "reboot"),
         armed,
         ask("lock", lambda: looks.lock_holder(beside), UNKNOWN),
         unknown,
+        ask("migrations", lambda: tuple(map(asdict, standing.records(machine, host))), ()),
     )
 
 

@@ -23,7 +23,8 @@ from provision.run import journal
 from provision.run.errors import EXIT_DONE, EXIT_ERROR, EXIT_INTERRUPTED, EXIT_LOCKED, EXIT_PENDING
 from provision.testhost import demo_files
 from provision.testhost.files import write_whole
-from provision.testhost.report import Demo, GateSeen, GpuSeen, Timed, complete, render
+from provision.testhost.report import Demo, GateSeen, GpuSeen, Timed, claims, complete, render
+from provision.testhost.telling import Telling
 from provision.testhost.vm import image, qemu
 from provision.testhost.vm.command import bdf
 from provision.testhost.vm.errors import TestHostBusy, TestHostError
@@ -57,6 +58,7 @@ class Story:
     """What was done and seen so far."""
 
     commands: Any
+    telling: Telling
     seen: Demo = field(default_factory=lambda: Demo(steps=(), pin=demo.DRIVER))
 
     def part(self, title: str, body: Callable[[], T], note: Callable[[T], str] = lambda _: "") -> T:
@@ -64,8 +66,9 @@ class Story:
         click.secho(f"\n[{len(self.seen.steps) + 1}/{PARTS}] {title}", bold=True, err=True)
         started, said = time.monotonic(), ""
         try:
-            made = body()
-            said = note(made)
+            with self.telling.step(title) as told:
+                made = body()
+                said = told["text"] = note(made)
             return made
         finally:
             timed = Timed(title, time.monotonic() - started, said)
@@ -98,7 +101,7 @@ def _driver(kernel: str) -> int:
 def run(commands: Any, *, keep: bool) -> int:
     """Gives the exit code. ``commands`` is provision.run.commands. Nothing is left running, unless ``keep``."""
     _forget_the_dead()
-    story = Story(commands)
+    story = Story(commands, Telling("demo", [f"apply {INVENTORY}"]))
     code, stopped, kept = EXIT_DONE, None, ""
     with ExitStack() as stack:
         try:
@@ -117,9 +120,12 @@ def run(commands: Any, *, keep: bool) -> int:
     if seen.boot_seconds is None:
         said = "interrupted" if code == EXIT_INTERRUPTED else f"error: {stopped}"
         click.secho(said, fg="yellow" if code == EXIT_INTERRUPTED else "red", err=True)
-        return code
-    click.echo("\n" + render(seen, colour=sys.stderr.isatty()) + kept, err=True, nl=False)
-    return code if code or complete(seen) else EXIT_ERROR
+    else:
+        click.echo("\n" + render(seen, colour=sys.stderr.isatty()) + kept, err=True, nl=False)
+        code = code if code or complete(seen) else EXIT_ERROR
+        story.telling.write("claims", claims=[claim._asdict() for claim in claims(seen)])
+    story.telling.end(code, _say)
+    return code
 
 
 def _tell(story: Story, stack: ExitStack) -> VirtualHost:

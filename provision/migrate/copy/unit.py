@@ -206,7 +206,8 @@ rm -f attempt
 printf 'phase=copying\\nattempt=1\\n' > state
 exec systemd-run --quiet --collect --unit={unit} --description='kpro: copy of a service to another host' \\
   -p Restart=on-failure -p RestartSec=1 -p RestartPreventExitStatus={GAVE_UP} -p StartLimitIntervalSec=0 \\
-  -p IOWeight=50 -p KillMode=control-group -p TimeoutStopSec=20 -p StandardOutput=null -p StandardError=null \\
+  -p Nice=10 -p IOSchedulingClass=idle \\
+  -p KillMode=control-group -p TimeoutStopSec=20 -p StandardOutput=null -p StandardError=null \\
   /bin/sh {folder(run)}/copy
 """
 

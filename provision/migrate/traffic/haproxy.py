@@ -60,6 +60,7 @@ class Proxy:
 
     def drain(self) -> Seen:
         """The target is seen healthy first: nobody is led off before there is somewhere to lead to."""
+        self._ours(self.spec.source)
         self.hold()
         self._healthy(self.spec.target)
         self._set(self.spec.source, "drain")
@@ -69,6 +70,7 @@ class Proxy:
     def switch(self) -> Seen:
         be = self._backend()
         if judge.who(self.spec, be).who != "target" or self._server(be, self.spec.target).admin & ~CMAINT:
+            self._ours(self.spec.target)
             self._healthy(self.spec.target)
             self._set(self.spec.source, "drain")
             self._set(self.spec.target, "ready")
@@ -76,12 +78,16 @@ class Proxy:
         return self._quiet(self.spec.source, seen)
 
     def back(self) -> Seen:
+        """The source first: it takes all requests from a target that is ``backup``, so that none finds nobody. A target
+        that somebody else has taken off gets nothing as it is, and keeps nobody from going back."""
         spec = self.spec
-        self._set(spec.target, "drain")
         self._set(spec.source, "ready")
+        if not self._server(self._backend(), spec.target).admin & ~CMAINT:
+            self._set(spec.target, "drain")
         return self._look_until(
             lambda be: (
-                self._server(be, spec.target).drained and not self._server(be, spec.source).admin & ~CMAINT
+                bool(self._server(be, spec.target).admin & ~CMAINT)
+                and not self._server(be, spec.source).admin & ~CMAINT
             ),
             f"{spec.source} is ready and {spec.target} is drained",
         )
@@ -135,13 +141,7 @@ class Proxy:
 
     def _set(self, name: str, state: str) -> None:
         """Looks first. Raises TrafficError for a server that somebody else has taken off."""
-        server = self._server(self._backend(), name)
-        foreign = server.admin & ~(CMAINT | FDRAIN)
-        if foreign:
-            self._stop(
-                f"{server.words()}: somebody else did that, and it is left as it is",
-                f"set server {self.spec.backend}/{name} state ready, at the socket, by whoever did it",
-            )
+        server = self._ours(name)
         if bool(server.admin & FDRAIN) is (state == "drain"):
             return
         try:
@@ -156,6 +156,15 @@ class Proxy:
             self._stop(
                 f"it refused that {name} be {state}: {said.strip()}", "use a socket with 'level admin'"
             )
+
+    def _ours(self, name: str) -> Server:
+        server = self._server(self._backend(), name)
+        if server.admin & ~(CMAINT | FDRAIN):
+            self._stop(
+                f"{server.words()}: somebody else did that, and it is left as it is",
+                f"set server {self.spec.backend}/{name} state ready, at the socket, by whoever did it",
+            )
+        return server
 
     def _healthy(self, name: str) -> None:
         self._look_until(lambda be: self._server(be, name).healthy, f"{name} passes its health check")
