@@ -201,5 +201,9 @@ RULES = (
     Rule("target serves", "the target serves this service already", _target_serves),
     Rule("guest systemd", "no systemd runs in the source's container", _tools),
     Rule("target managed", "the target's container is somebody else's", _managed),
-    Rule("gates", "fit or drafter are red for the target's GPUs and engine, asked about the source's files", _asked),
+    Rule(
+        "gates",
+        "fit or drafter are red for the target's GPUs and engine, asked about the source's files",
+        _asked,
+    ),
 )
