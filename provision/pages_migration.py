@@ -94,8 +94,8 @@ _MOVES = (
     ),
     (
         "baseline",
-        "by standard input",
-        "the source's readings; the target is held against them",
+        "compared with: the target is held against the source's reading, and keeps its own",
+        "`/var/lib/kpro/baselines` of the source; the inventory's figure is written anew",
     ),
     (
         "container",

@@ -78,6 +78,15 @@ class End:
         return bool(words & {"--api-key", "--admin-api-key"} or set(found.environment) & set(KEY_VARIABLES))
 
 
+def one_address(one: End, two: End) -> str | None:
+    """Where both machines are reached, when it is one place; None: at two."""
+    here, there = one.machine.ssh, two.machine.ssh
+    if here is None or there is None:
+        return "this machine" if here is there else None
+    port = here.port or 22
+    return f"{here.host}, port {port}" if (here.host, port) == (there.host, there.port or 22) else None
+
+
 def _drafter_of(found: Found, drafter: Model | None) -> str | None:
     """The folder of a drafter that an engine was started with: named by its path, or in the hub's cache beside the
     model (``models--ORG--NAME/snapshots/COMMIT``)."""

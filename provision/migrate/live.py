@@ -94,7 +94,7 @@ class Live:
 
 
 class LiveTarget(Live):
-    """The end that the chain is carried out on. ``arriving``: model folders that the copy brings; ``reboot``: it may."""
+    """The end that the chain is carried out on. ``arriving``: model folders that the copy brings."""
 
     def __init__(self, run: Run, end: End, inventory: Path, say: Say, reboot: bool) -> None:
         super().__init__(run, end)

@@ -24,7 +24,14 @@ Kind = Literal[
     "extra path",
 ]
 How = Literal[
-    "copied", "is there", "built anew", "written anew", "by standard input", "translated", "put by the target"
+    "copied",
+    "is there",
+    "built anew",
+    "written anew",
+    "by standard input",
+    "compared with",
+    "translated",
+    "put by the target",
 ]
 
 _ORIGINS = {
@@ -173,8 +180,8 @@ def _rest(case: Case) -> Iterator[Move]:
         note = "what the target is held against"
         yield Move("baseline", "written anew", "the inventory's figure", "", place, note=note)
     else:
-        note = "the target is held against it, and keeps a reading of its own"
-        yield Move("baseline", "by standard input", "readings of the source", of_source, place, note=note)
+        note = "what the target does is held against it; the inventory's figure and its own reading are kept there"
+        yield Move("baseline", "compared with", "the source's reading", of_source, place, note=note)
     other = [setting for setting in settings(case.pair) if not setting.same]
     yield Move(
         "container",

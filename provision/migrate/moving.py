@@ -42,8 +42,8 @@ class Tell(Protocol):
 @dataclass
 class Moving:
     """``source`` None: it is dead, the migration is a cold one. ``copy`` None: nothing is copied. ``traffic`` None:
-    somebody else leads the clients. ``look``: the preflight; gives every refusal. ``prove`` and ``measure``: answers and
-    speed of the target beside the source's; give one sentence, raise ActFailed. ``poll``: seconds between two looks."""
+    somebody else leads the clients. ``look``: the preflight; gives every refusal. ``prove`` and ``measure``: answers
+    and speed of the target beside the source's; give one sentence, raise ActFailed."""
 
     run: str
     source: Side | None
@@ -58,7 +58,6 @@ class Moving:
     prove: Callable[[Moving], str] | None = None
     measure: Callable[[Moving], str] | None = None
     models_from: str = ""
-    poll: float = 1.0
     since: str = field(default_factory=now)
     window: float | None = None
     """When the drain began (monotonic clock); None: it has not."""

@@ -15,10 +15,13 @@ _REMOVE = """
 set -u
 if [ -e {file} ] || systemctl cat {unit} >/dev/null 2>&1; then
   systemctl disable --quiet --now {unit} || exit 1
-  case $(systemctl show -p ActiveState --value {unit}) in inactive|failed) ;; *) echo "{unit} still runs" >&2; exit 1 ;; esac
+  case $(systemctl show -p ActiveState --value {unit}) in
+    inactive|failed) ;;
+    *) echo "{unit} still runs" >&2; exit 1 ;;
+  esac
 fi
 rm -rf -- {file} {file}.d {env} {key} {staged} {good} {good}.url /var/lib/kpro/last-good/{name} \
-  /var/lib/kpro/cutover/{name} /run/kpro-cutover/{name} && systemctl daemon-reload
+  /var/lib/kpro/before/{name} /var/lib/kpro/cutover/{name} /run/kpro-cutover/{name} && systemctl daemon-reload
 systemctl reset-failed {unit} 2>/dev/null; :
 """
 

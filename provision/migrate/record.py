@@ -60,8 +60,8 @@ def write(side: Side, record: Record, line: str = "") -> None:
     done = side.host(script, stdin=data + (f"{line}\n".encode() if line else b""))
     if not done.ok:
         raise ActFailed(
-            f"{side.name}: the state of the migration cannot be written below /var/lib/kpro: {done.error_text}; nothing "
-            "is done that the machine does not know of. Make room there, then: --resume or --rollback"
+            f"{side.name}: the state of the migration cannot be written below /var/lib/kpro: {done.error_text}; "
+            "nothing is done that the machine does not know of. Make room there, then: --resume or --rollback"
         )
 
 

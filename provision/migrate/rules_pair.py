@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from provision.migrate.case import Case, Rule
+from provision.migrate.ends import one_address
 from provision.plan import Refusal
 from provision.spec import Migration
 from provision.spec_migration import disagreement
@@ -20,11 +21,8 @@ def _same_machine(case: Case) -> Iterator[Refusal]:
             "name two inventories",
         )
         return
-    here, there = source.machine.ssh, target.machine.ssh
-    if (here is None) == (there is None) and (
-        here is None or there is None or (here.host, here.port or 22) == (there.host, there.port or 22)
-    ):
-        at = f"{here.host}, port {here.port or 22}" if here else "this machine"
+    at = one_address(source, target)
+    if at is not None:
         yield Refusal(
             f"{target.inventory}: machine.ssh",
             f"{source.name} and {target.name} are both reached at {at}",

@@ -1,4 +1,4 @@
-"""``provision migrate``: which service, which run, which way; then the runbook. Import it with gevent's patches in place."""
+"""``provision migrate``: which service, which run, which way; then the runbook. gevent's patches must be in place."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from typing import Any
 from provision import inventory as inventories
 from provision.migrate import files, known, live, present, record, runbook, standing, steps
 from provision.migrate.copy.copying import Copy
-from provision.migrate.ends import End, Pair
+from provision.migrate.ends import End, Pair, one_address
 from provision.migrate.live import Dead, Ends
 from provision.migrate.moving import Moving
 from provision.migrate.preflight import preflight
+from provision.migrate.proofs import Proofs
 from provision.migrate.runbook import StepFailed
 from provision.migrate.shown import Shown
 from provision.migrate.sides import Side
@@ -26,7 +27,7 @@ from provision.plan import PHASES, Refusal
 from provision.printable import say_on_stderr
 from provision.run.commands import Answer, finish
 from provision.run.errors import EXIT_DONE, EXIT_ERROR, EXIT_REFUSED, EXIT_USAGE, Refused, RunError
-from provision.run.journal import new_run_id
+from provision.run.journal import new_run_id, runs_folder
 
 
 @dataclass(frozen=True)
@@ -116,11 +117,17 @@ def _both(ask: Asked) -> tuple[End, End, tuple[Any, Any]]:
                 (one, here) for one in machine.guests for here in one.services if here.name == name
             )
         ends.append(End(role, word, machine, guest, service))  # type: ignore[arg-type]
+    if at := one_address(ends[0], ends[1]):
+        raise ValueError(
+            f"{ask.source} and {ask.target} are both reached at {at}: a service moves between two"
+        )
     return ends[0], ends[1], (loaded[0].path, loaded[1].path)
 
 
 def _pair(ask: Asked, ends: Ends, source: End, target: End) -> Pair:
-    """What the preflight knows of both. The target's files are read here, before anything is asked of it."""
+    """What the preflight knows of both; on the way back it is not asked, and time counts."""
+    if ask.way not in ("begin", "dry-run"):
+        return Pair("", source, target, cold=ask.cold, reboot=ask.reboot, port=files.port(target))
     one = known.desired(source, ends.source.wanted, ends.source.observed()) if ends.source else None
     two = known.desired(target, ends.target.wanted, ends.target.observed())
     return Pair(
@@ -155,6 +162,8 @@ def _moving(ask: Asked, ends: Ends, pair: Pair, run: str, since: str | None = No
         traffic(run, source, ends.target),
         models_from=ask.models_from,
     )
+    proofs = Proofs(pair.source, runs_folder() / run)
+    moving.prove, moving.measure = proofs.answers, proofs.speed
     if since is not None:
         moving.since = since
     return moving
@@ -250,8 +259,8 @@ def _one_run(records: list[Record]) -> str:
     runs = {one.run for one in records if one.state in ("open", "moved")}
     if len(runs) > 1:
         raise RunError(
-            f"the two machines are in different migrations ({', '.join(sorted(runs))}): each is closed with its own two "
-            "inventories"
+            f"the two machines are in different migrations ({', '.join(sorted(runs))}): each is closed with its own "
+            "two inventories"
         )
     return runs.pop()
 

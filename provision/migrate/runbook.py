@@ -31,8 +31,8 @@ class StepFailed(RunError):
 
 
 def begin(m: Moving) -> None:
-    """Steps 1 and 2: the machines are this run's, and nothing speaks against it. Raises Locked and Refused; then nothing
-    of the run is left."""
+    """Steps 1 and 2: the machines are this run's, and nothing speaks against it. Raises Locked and Refused; then
+    nothing of the run is left."""
     m.hold()
     for side in m.sides:
         may_begin(side, m.run)
@@ -126,8 +126,8 @@ def _red(m: Moving, step: Step, began: float, why: str) -> None:
 
 
 def rollback(m: Moving, reached: str) -> list[str]:
-    """Back to the source serving, from any step; what could not be undone, empty when all is. ``reached``: the last step
-    that began."""
+    """Back to the source serving, from any step; what could not be undone, empty when all is. ``reached``: the last
+    step that began."""
     todo = [step for step in steps.of(m) if steps.at_or_after(reached, step.name)]
     left: list[str] = []
     if any(step.window for step in todo) and not m.cold and (why := source_first(m)):

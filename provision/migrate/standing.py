@@ -72,8 +72,8 @@ def parse(text: str) -> Record:
 
 @dataclass(frozen=True)
 class Migrating:
-    """The migration that a run of the chain belongs to: its id, and the model folders that its copy brings (as the guest
-    sees them). Without one, ``run`` is empty."""
+    """The migration that a run of the chain belongs to: its id, and the model folders that its copy brings (as the
+    guest sees them). Without one, ``run`` is empty."""
 
     run: str = ""
     arriving: frozenset[str] = field(default_factory=frozenset)
@@ -133,7 +133,7 @@ def _of_record(machine: Machine, service: Service, record: Record, where: str) -
             where,
             f"{service.name} was moved to {record.peer} (run {record.run}); here it is stopped and kept from starting",
             "two hosts must not answer",
-            f"{command} --rollback brings it back here, --finalize gives it up here; then take it out of this inventory",
+            f"{command} --rollback brings it back here, --finalize gives it up; then take it out of this inventory",
         )
     elif record.role == "source" and record.state == "finalized":
         yield Refusal(

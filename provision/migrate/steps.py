@@ -26,8 +26,8 @@ class Step:
     """``does``: acts, and gives one sentence of what was proven. ``holds``: is it done already, as it is looked at now?
     ``needs``: empty, or why it cannot begin. ``undo``: takes it back, whether it was done or only begun.
 
-    ``window``: from here on requests are kept off the source, and a red step is taken back at once. ``passed``: where it
-    holds, have all before it passed, also those that leave nothing to look at? ``cold``: is it part of a migration
+    ``window``: from here on requests are kept off the source, and a red step is taken back at once. ``passed``: where
+    it holds, have all before it passed, also those that leave nothing to look at? ``cold``: is it part of a migration
     without a source? ``text``, ``proof``, ``way_back``: for people.
     """
 

@@ -27,6 +27,7 @@ from provision.run.errors import EXIT_DONE, EXIT_ERROR, HostChanged, RebootPendi
 from provision.run.exchange import Exchange
 from provision.run.hub import Asked
 from provision.run.journal import Journal, new_run_id
+from provision.run.locks import Locks
 from provision.run.looking import look
 from provision.run.told import Operations
 from provision.run.tried import Tried
@@ -45,9 +46,9 @@ class Session:
         reason: str = "pyinfra",
         reboot: bool = False,
         say: Callable[[str], None] = say_on_stderr,
-        report: bool = True,
         migrating: Migrating | None = None,
         within: Session | None = None,
+        report: bool = True,
     ) -> None:
         hide_token()
         self.state = state
@@ -68,7 +69,7 @@ class Session:
         self.tried = Tried()
         self._journal: Journal | None = None
         self._report = report
-        self._locks: dict[str, lock.MachineLock] = within._locks if within else {}
+        self._locks: Locks = within._locks if within else Locks()
         self._lost: dict[str, RunError] = {}
         self._said: set[str] = set()
         self._observed: dict[str, Observed] = {}
@@ -187,14 +188,14 @@ class Session:
     def take_lock(self, machine: Machine) -> None:
         """Once per run and machine; what was seen before is looked at again."""
         with self._one_at_a_time[machine.name]:
-            if machine.name in self._locks:
+            if self._locks.has(machine.name):
                 return
             if machine.name in self._lost:
                 raise self._lost[machine.name]
             before = self._observed.get(machine.name)
             owner = lock.Owner.here(self.id, self.reason)
             try:
-                self._locks[machine.name] = lock.take(self.host(machine.host_name), owner, self.say)
+                self._locks.take(machine.name, self.host(machine.host_name), owner, self.say)
             except RunError as error:
                 # The machine and its guests ask for one lock: the answer to one is the answer to all.
                 self._lost[machine.name] = error
@@ -206,31 +207,23 @@ class Session:
     def rebooted(self, machine: Machine) -> None:
         """The machine has booted: its lock is taken anew, nothing that was seen holds. Raises Locked."""
         with self._one_at_a_time[machine.name]:
-            held = self._locks.pop(machine.name, None)
-            if held is not None:
-                with contextlib.suppress(OSError):
-                    held.release()
+            self._locks.let_go(machine.name)
             self._rebooted.add(machine.name)
             self.take_lock(machine)
 
     def lock_is_lost(self, machine: Machine) -> None:
         """The machine did not come back: there is no lock to give back at the end."""
-        self._locks.pop(machine.name, None)
+        self._locks.forget(machine.name)
 
     def keep_lock(self, machine: Machine) -> None:
         """The machine's lock is held: taken, or taken anew where the way to it broke. Raises RunError."""
-        held = self._locks.get(machine.name)
-        if held is not None and not held.alive:
-            with contextlib.suppress(OSError):
-                held.release()
-            self._locks.pop(machine.name, None)
+        if self._locks.has(machine.name) and not self._locks.alive(machine.name):
+            self._locks.let_go(machine.name)
         self.take_lock(machine)
 
     def give_back(self, machine: Machine) -> None:
-        """Before the way to the machine is closed, and others may have it. Raises OSError."""
-        held = self._locks.pop(machine.name, None)
-        if held is not None:
-            held.release()
+        """Others may have the machine; before the way to it is closed."""
+        self._locks.let_go(machine.name)
 
     def belong_to(self, migrating: Migrating) -> None:
         """All that comes is a part of this migration, under its id. Nothing may have been written before."""
@@ -240,8 +233,7 @@ class Session:
 
     def check_lock(self, machine: Machine) -> None:
         """Raises RunError when the lock was lost, because the way to the machine broke."""
-        held = self._locks.get(machine.name)
-        if held is None or not held.alive:
+        if not self._locks.alive(machine.name):
             raise RunError(
                 f"the lock of {machine.name} is gone (the connection broke?): nothing more is changed"
             )
@@ -275,12 +267,7 @@ class Session:
         """Gives the machines back. A machine that cannot be reached any more frees its lock by itself."""
         if self._within is not None:
             return
-        for held in self._locks.values():
-            try:
-                held.release()
-            except OSError as error:
-                self.say(f"a lock was not given back properly: {error}")
-        self._locks.clear()
+        self._locks.release_all(self.say)
         if self._journal is not None:
             failed = sorted(host.name for host in self.state.failed_hosts)
             changed = [item.id for item in self.changed]

@@ -44,7 +44,7 @@ def test_every_kind_of_thing_is_in_the_list_with_its_way() -> None:
         "engine environment": ("built anew", None),
         "unit": ("written anew", None),
         "variables": ("written anew", None),
-        "baseline": ("by standard input", None),
+        "baseline": ("compared with", None),
         "container": ("translated", None),
         "extra path": ("copied", 4096),
     }
