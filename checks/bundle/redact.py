@@ -40,12 +40,12 @@ _ROWS = (
     _Row("token", r"\b(?:AKIA|ASIA)[A-Z0-9]{12,}\b", 0),
     _Row("token", r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*", 0),
     _Row("token", r"((?:bearer|basic)\s+)[A-Za-z0-9+/=_.~-]{6,}"),
-    _Row("password in an address", r"(\b[a-z][a-z0-9+.-]*://)[^\s/@]+@"),
+    _Row("password in an address", r"(\b[a-z][a-z0-9+.-]{0,40}://)[^\s/@]+@"),
     _Row(
         "secret option",
-        rf"(--?[\w-]*{_NAME}[\w-]*[\"']?(?:\s*=\s*|\s*,\s*|\s+)\[?[\"']?)(?!-)[^\s\"',\]]+",
+        rf"(--?(?=\w)[\w-]{{0,128}}{_NAME}[\w-]{{0,128}}[\"']?(?:\s*=\s*|\s*,\s*|\s+)\[?[\"']?)(?!-)[^\s\"',\]]+",
     ),
-    _Row("secret value", rf"([\w.-]*{_NAME}[\w.-]*[\"']?\s*[=:]\s*){_VALUE}"),
+    _Row("secret value", rf"({_NAME}[\w.-]{{0,256}}[\"']?\s*[=:]\s*){_VALUE}"),
     _Row(
         "serial number",
         r"(\bserial[ _](?:number|no|num)\s+)(?=[\w-]*\d)[0-9a-z][\w-]{5,}",
@@ -56,9 +56,10 @@ _ROWS = (
     ),
     _Row("serial number", r"(\b(?:GPU PDI|Board ID|Chassis Physical Slot|Module ID)\s*:\s*)0x[0-9a-f]+"),
 )
+# Every repetition above is bounded or begins at few places: what is redacted may be long, and of one kind of character.
 _UUID = re.compile(r"\b(GPU|MIG)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", re.IGNORECASE)
 _UNIT_LINE = re.compile(
-    r"^(\s*(?:Environment|SetCredential\w*|LoadCredential\w*)\s*=)((?:[^\n]*\\\n)*[^\n]*)$", re.MULTILINE
+    r"^([ \t]*(?:Environment|SetCredential\w*|LoadCredential\w*)\s*=)((?:[^\n]*\\\n)*[^\n]*)$", re.MULTILINE
 )
 _HOME = re.compile(r"(/home/)[^/\s:\"']+")
 

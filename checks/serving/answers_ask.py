@@ -140,6 +140,8 @@ def _held(engine: Engine, question: Question, item: Item, met: Met) -> Held:
     prompt: tuple[int, ...] | None = None
     length: int | None = None
     refused = ""
+    if item.why.startswith(BROKE):
+        return Held(item.id)
     try:
         if question.chat:
             length = _length(engine, question)

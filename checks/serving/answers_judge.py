@@ -10,7 +10,7 @@ from checks.data.questions import QUESTIONS
 from checks.model import Finding, Report, Status
 from checks.serving.answers_form import WHOLE, Answers, Item
 from checks.serving.answers_same import template, tokenizer
-from checks.serving.answers_sides import BROKE, Compared, Held, Met, finding
+from checks.serving.answers_sides import BROKE, PATIENCE, Compared, Held, Met, finding
 
 ENOUGH = 10
 """Answers that a share or a mean is made of at the least."""
@@ -29,7 +29,7 @@ def judge_asked(answers: Answers, met: Met) -> Report:
     left = [f"{item.id}: {item.why}" for item in items if item.why and not item.why.startswith(BROKE)]
     if met.down:
         judged = _answers(Status.UNKNOWN, met.down, "start the service, or give its key with --api-key-file")
-    elif met.stopped or broke or cut:
+    elif met.stopped or cut or len(broke) >= PATIENCE:
         why = met.stopped or _listed([*broke, *cut])
         judged = _answers(
             Status.FAIL, why, "read the engine's log: provcheck serve URL --log FILE --diagnose"
@@ -37,13 +37,13 @@ def judge_asked(answers: Answers, met: Met) -> Report:
     elif len(told) < ENOUGH:
         judged = _answers(
             Status.UNKNOWN,
-            f"{len(told)} of {len(items)} questions were answered, {ENOUGH} are needed: {_listed(left)}",
+            f"{len(told)} of {len(items)} questions were answered, {ENOUGH} are needed: {_listed([*broke, *left])}",
             "serve with a greater context, or with --max-logprobs above 0",
         )
     else:
-        beside = f"; not answered: {_listed(left)}" if left else ""
+        beside = f"; not answered, so not compared: {_listed([*broke, *left])}" if broke or left else ""
         judged = _answers(
-            Status.PASS,
+            Status.WARN if broke else Status.PASS,
             f"{len(told)} of {len(items)} questions answered{beside}",
             None,
             len(told),
@@ -136,7 +136,8 @@ def _never(why: str) -> str | None:
 def _firsts(c: Compared) -> list[bool]:
     """For each place that was looked at: does the target say there what the source said, or what it finds as likely?
 
-    The first token of each answer; where no probabilities are told also places within."""
+    The first token of each answer; where no probabilities are told also places within.
+    """
     found: list[bool] = []
     for item, held in c.pairs():
         if held.forced:
@@ -144,7 +145,8 @@ def _firsts(c: Compared) -> list[bool]:
         elif held.scored is not None and item.logprobs is None and c.untold:
             found += [held.scored.behind(at, token) == 0 for at, token in enumerate(item.tokens)]
         elif held.said is not None:
-            found.append(held.said.tokens[0] == item.tokens[0])
+            same = held.said.tokens[0] == item.tokens[0]
+            found.append(same or _tie(item, held, 0, c.limits.answers_tie))
     return found
 
 

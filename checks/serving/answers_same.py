@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from checks.data.answer_apis import NO_RENDERING
-from checks.data.questions import CHATS, TEXTS
+from checks.data.questions import CHATS, TEXTS, Question
 from checks.model import Finding, Status
-from checks.serving.answers_sides import Compared, finding
+from checks.serving.answers_sides import BROKE, Compared, finding
 
 
 def tokenizer(c: Compared) -> Finding:
@@ -24,7 +26,7 @@ def tokenizer(c: Compared) -> Finding:
         return finding(ident, Status.FAIL, f"other tokens for the same text: {', '.join(other)}", fix)
     if differing := _differing(c, ("chat_template", "tokenizer_config.json")):
         return finding(ident, Status.FAIL, f"other files: {', '.join(differing)}", fix)
-    if known and len(known) == len(TEXTS):
+    if known and len(known) + len(_lost(c, TEXTS)) == len(TEXTS):
         return finding(
             ident, Status.PASS, f"{len(known)} texts have the same tokens", None, len(known), len(TEXTS)
         )
@@ -57,7 +59,7 @@ def template(c: Compared) -> Finding:
         return finding(ident, Status.FAIL, f"the same chat is rendered otherwise: {', '.join(other)}", fix)
     if refused and len(refused) == len(CHATS):
         return finding(ident, Status.SKIP, "neither of the two has a chat template", None)
-    if known and len(known) + len(refused) == len(CHATS):
+    if known and len(known) + len(refused) + len(_lost(c, CHATS)) == len(CHATS):
         told = f"{len(known)} chats are rendered to the same tokens"
         return finding(ident, Status.PASS, told, None, len(known), len(CHATS))
     counted = [item.id for item, held in seen if item.length is not None and item.length == held.length]
@@ -70,6 +72,11 @@ def template(c: Compared) -> Finding:
         return finding(ident, Status.FAIL, f"other files: {', '.join(differing)}", fix)
     told = f"{len(known)} of {len(CHATS)} rendered chats could be compared"
     return finding(ident, Status.UNKNOWN, told, "give the model's folder on both sides: --tokenizer DIR")
+
+
+def _lost(c: Compared, questions: Iterable[Question]) -> set[str]:
+    """Questions at which the source itself failed: there is nothing to compare with."""
+    return {one.id for one in questions if c.source.items[one.id].why.startswith(BROKE)}
 
 
 def _differing(c: Compared, beside: tuple[str, ...], only: tuple[str, ...] = ("",)) -> list[str]:

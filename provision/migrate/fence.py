@@ -19,9 +19,9 @@ from provision.plan import Refusal
 from provision.run.errors import ActFailed
 from provision.run.journal import now
 from provision.spec import Service
+from provision.stack.conflicts import FENCE
 
 MARKERS = "/var/lib/kpro/migrated"
-DROP_IN = "kpro-migrated.conf"
 _SCHEMA = "kpro-fence/1"
 
 
@@ -42,7 +42,7 @@ def marker(service: Service) -> str:
 
 
 def drop_in(service: Service) -> str:
-    return f"/etc/systemd/system/{service.unit}.d/{DROP_IN}"
+    return f"/etc/systemd/system/{service.unit}.d/{FENCE}"
 
 
 def text(service: Service, run: str, peer: str) -> str:

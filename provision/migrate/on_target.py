@@ -21,7 +21,7 @@ if [ -e {file} ] || systemctl cat {unit} >/dev/null 2>&1; then
   esac
 fi
 rm -rf -- {file} {file}.d {env} {key} {staged} {good} {good}.url /var/lib/kpro/last-good/{name} \
-  /var/lib/kpro/cutover/{name} /run/kpro-cutover/{name} && systemctl daemon-reload
+  /var/lib/kpro/before/{name} /var/lib/kpro/cutover/{name} /run/kpro-cutover/{name} && systemctl daemon-reload
 systemctl reset-failed {unit} 2>/dev/null; :
 """
 

@@ -24,10 +24,10 @@ from provision.migrate.sides import Side
 from provision.migrate.standing import Migrating, Record
 from provision.migrate.traffic.choose import traffic
 from provision.plan import PHASES, Refusal
+from provision.printable import say_on_stderr
 from provision.run.commands import Answer, finish
 from provision.run.errors import EXIT_DONE, EXIT_ERROR, EXIT_REFUSED, EXIT_USAGE, Refused, RunError
 from provision.run.journal import new_run_id, runs_folder
-from provision.run.session import say_on_stderr
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,9 @@ def _both(ask: Asked) -> tuple[End, End, tuple[Any, Any]]:
             )
         ends.append(End(role, word, machine, guest, service))  # type: ignore[arg-type]
     if at := one_address(ends[0], ends[1]):
-        raise ValueError(f"{ask.source} and {ask.target} are both reached at {at}: a service moves between two")
+        raise ValueError(
+            f"{ask.source} and {ask.target} are both reached at {at}: a service moves between two"
+        )
     return ends[0], ends[1], (loaded[0].path, loaded[1].path)
 
 

@@ -18,7 +18,7 @@ from checks.bundle.redact import Redactor
 from provision.printable import printable
 
 Event = Mapping[str, Any]
-LONGEST = 65_536
+LONGEST = 16_384
 """Characters of one text; what is longer is cut in the report, and whole in the journal."""
 _DEEPEST = 8
 _NO_CHARACTER = re.compile("[\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")

@@ -150,6 +150,7 @@ def _without(session: Session, where: str, left: Left) -> str:
     if said:
         return f"{began} has ended without a verdict; its last words: {said}"
     return (
-        f"{began} has ended without a verdict, and its own words are gone (its guest has booted since, or another one "
-        "came after it): what was last seen well is in place, and this run goes on from there"
+        f"{began} came to no verdict, and there are no words of its own (it did not come to start, its guest has "
+        "booted since, or another one came after it): what was last seen well is in place, "
+        "and this run goes on from there"
     )

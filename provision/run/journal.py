@@ -49,6 +49,8 @@ class Journal:
     def write(self, event: str, **facts: Any) -> str:
         """Appends an event and returns its line. It is on the disk when this returns."""
         line = json.dumps({"at": now(), "run": self.run, "event": event, **facts}, ensure_ascii=False)
+        # Half of a surrogate pair is no UTF-8; its escape is JSON as well.
+        line = line.encode("utf-8", "backslashreplace").decode()
         with _told(self.folder):
             self._file.write(line + "\n")
             self._file.flush()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import sys
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -21,7 +20,7 @@ from provision.hub.controller import hide_token
 from provision.migrate.standing import Migrating
 from provision.plan import PHASES, Item, Plan
 from provision.planner import Observed, Wanted, plan_machine, restrict
-from provision.printable import printable
+from provision.printable import say_on_stderr
 from provision.report.write import tell as tell_report
 from provision.run import earlier, host_journal, lock
 from provision.run.errors import EXIT_DONE, EXIT_ERROR, HostChanged, RebootPending, RunError
@@ -34,10 +33,6 @@ from provision.run.told import Operations
 from provision.run.tried import Tried
 from provision.run.wanted import wanted_for
 from provision.spec import Machine
-
-
-def say_on_stderr(text: str) -> None:
-    print(printable(text), file=sys.stderr, flush=True)  # noqa: T201
 
 
 class Session:

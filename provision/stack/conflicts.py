@@ -10,17 +10,23 @@ from provision.stack import former
 from provision.stack.desired import DesiredService
 
 FENCE = "kpro-migrated.conf"
-"""The drop-in of a service that was moved to another host (provision.migrate.fence)."""
+"""The drop-in that keeps a service which moved to another host from starting here (provision.migrate.fence)."""
 
 
 def drop_ins(desired: DesiredService, inside: Snapshot | None, refusals: list[Refusal], where: str) -> None:
     """A drop-in made by hand can take the gate away or open the port to the world, and the unit's file stays equal."""
     folder = f"{desired.unit_path}.d"
-    listed = (
-        (inside.data("dir", folder) or b"").decode(errors="replace").split() if inside is not None else []
-    )
-    # A fence is told with the migration that put it there: nobody is sent to revert it.
-    names = [name for name in listed if name != FENCE]
+    names = (inside.data("dir", folder) or b"").decode(errors="replace").split() if inside is not None else []
+    if FENCE in names:
+        names.remove(FENCE)
+        refusals.append(
+            Refusal(
+                where,
+                f"{desired.service.unit} has the fence of a migration, {folder}/{FENCE}",
+                "while its service moves, or is on another host, nothing may start it here",
+                "provision migrate SOURCE TARGET --resume, or --rollback",
+            )
+        )
     if names:
         refusals.append(
             Refusal(

@@ -11,11 +11,11 @@ from provision import inventory as inventories
 from provision.host.observe import observe
 from provision.plan import PHASES
 from provision.planner import settle
+from provision.printable import say_on_stderr
 from provision.run import runner
 from provision.run.commands import Answer, finish
 from provision.run.errors import EXIT_DONE, EXIT_ERROR, RunError
 from provision.run.lock import describe
-from provision.run.session import say_on_stderr
 from provision.spec import Machine
 from provision.status import looks, verdicts
 from provision.status.state import Status, status_of, unreachable

@@ -142,8 +142,8 @@ def browser(profile: Path) -> Iterator[Browser]:
     if os.geteuid() == 0:
         # Chromium's own sandbox refuses root; the pages are files that these tests made.
         words.insert(1, "--no-sandbox")
-    # Descriptors 3 and 4 are the browser's by its protocol.
-    shell = ["/bin/sh", "-c", f'exec "$@" 3<&{theirs_in} 4>&{theirs_out}', "sh", *words]
+    # Descriptors 3 and 4 are the browser's by its protocol; sh need not know any of two digits.
+    shell = ["bash", "-c", f'exec "$@" 3<&{theirs_in} 4>&{theirs_out}', "bash", *words]
     process = subprocess.Popen(
         shell, pass_fds=(theirs_in, theirs_out), stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )

@@ -216,12 +216,14 @@ def test_after_a_refused_trial_the_way_back_is_still_there_and_what_is_taken_bac
 
 
 def test_a_candidate_that_was_accepted_while_nobody_looked_is_told_and_its_reading_kept(place: Tried) -> None:
-    """The controller is killed at the trial's beginning; the next run begins when all is over."""
+    """The controller is killed as soon as the guest is at it; the next run begins when all is over."""
     place.put("--tok-s", "1400")
     begun = sum(map(_is_trial, place.events()))
     process = place.start_apply()
     assert place.wait_for(_is_trial, process, begun + 1)
     run = [event for event in place.events() if _is_trial(event)][-1]["run"]
+    phase = place.container.rootfs / "var/lib/kpro/cutover/tiny/phase"
+    eventually(phase.exists, "the guest is at it", 60)
     place.kill(process)
     eventually(lambda: (place.status()["verdict"] or {}).get("run") == run, "a verdict of that run", 120)
     eventually(lambda: place.status()["cut_over"] is None, "no cut-over is at work", 60)

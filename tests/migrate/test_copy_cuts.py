@@ -64,7 +64,6 @@ def test_a_copy_that_is_killed_at_60_percent_resends_less_than_5_percent(hosts: 
     now = run.wait(quiet)
     assert now.attempt == 2
     sent = literal(a, run.run)
-    print(f"{there / MIB:.0f} of {total / MIB:.0f} MiB were there, {sent / MIB:.1f} MiB sent afterwards")
     assert there + sent < 1.05 * total
     assert 0 < sent < 0.45 * total
     assert run.verify() == []
@@ -107,7 +106,6 @@ def test_a_full_disk_is_told_with_the_bytes_that_are_missing_and_the_copy_goes_o
     run.start()
     with pytest.raises(CopyFailed) as failed:
         run.wait(quiet)
-    print(failed.value)
     assert "No space left" in failed.value.seen
     assert "bytes are missing there, and /srv/models on b has 0 bytes" in failed.value.seen
     assert "full" in failed.value.why

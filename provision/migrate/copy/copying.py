@@ -104,6 +104,12 @@ class Copy:
             state, staged = self._state(part)
             if state == "placed" or not staged or (state == "there" and part.folder.immutable):
                 continue
+            if not proof.gathered(self.target, part, self.run):
+                raise CopyFailed(
+                    f"{self.target.name}: what was gathered for {part.target.path} is not what was found equal",
+                    "a service would read files that nobody verified",
+                    "go on with --resume: it is compared again",
+                )
             script = place.put(part.target, self.run, part.number)
             ends.at(self.target, part.target, script, f"putting {part.target.path} in place", timeout=600)
 
@@ -179,6 +185,7 @@ class Copy:
             self._relay.take(some, jobs, total)
             return
         way.write(self.source, self.run, "total", str(total).encode())
+        way.write(self.source, self.run, unit.SHELL, unit.FOLLOWING.encode())
         way.write(self.source, self.run, "copy", unit.script(self.run, jobs, self.settings).encode())
         self._meter = Meter()
         ends.run(self.source, unit.start(self.run, self.settings), "starting the copy")
@@ -197,6 +204,12 @@ class Copy:
         send = state == "absent" or (state == "there" and not part.folder.immutable)
         if not send:
             return unit.Job(part.number, part.source, part.target.name, part.key, send=False)
+        if entries["."].kind == "f" and part.source.name != part.target.name:
+            raise CopyFailed(
+                f"{part.folder.source_path} is a file, and {part.folder.target_path} has another name",
+                "a single file is copied under its own name",
+                "give both the same name",
+            )
         ours, theirs = ends.ids(self.source), ends.ids(self.target, place=part.target)
         lists = split(entries, self.settings.streams)
         if not self.settings.through_controller:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from provision.guest.mounts import on_machine
 from provision.migrate.copy.listing import NotRead
 from provision.migrate.copy.model import CopyFailed, Folder, Place
@@ -10,7 +12,7 @@ from provision.migrate.sides import Completed, Side
 
 
 def source_place(side: Side, folder: Folder) -> Place:
-    return _place(side, folder.source_path)
+    return replace(_place(side, folder.source_path), follow=folder.follow)
 
 
 def target_place(side: Side, folder: Folder) -> Place:

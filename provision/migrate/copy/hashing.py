@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 
-from provision.migrate.copy.listing import FIND
+from provision.migrate.copy.listing import PRINT
 from provision.migrate.copy.model import Place
 
 _PYTHON = """
@@ -13,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 def digest(path):
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+        handle = os.open(path, os.O_RDONLY | int(sys.argv[2]))
     except OSError as error:
         print(error, file=sys.stderr)
         return path, None
@@ -40,45 +41,64 @@ LOW = (
 """Before a command: only what nobody else wants of processor and disk."""
 
 
-def hashes(low: bool, threads: int) -> str:
-    """SHA-256 of every file of the folder that is the current one, as ``sha256sum -z`` prints them. Python's hashlib is
+def find(place: Place) -> str:
+    """Prints the entries (``listing.listing``) of what was entered."""
+    return f'find {"-L " if place.follow else ""}"$root" {PRINT}'
+
+
+def hashes(place: Place, *, low: bool = False, threads: int = 1) -> str:
+    """SHA-256 of every file of what was entered, as ``sha256sum -z`` prints them. Python's hashlib is
     OpenSSL's, several times faster than coreutils' where the processor has instructions for it."""
     before = "$low " if low else ""
-    program = shlex.quote(_PYTHON)
+    files = f'find {"-L " if place.follow else ""}"$root" -type f -print0'
+    flags = 0 if place.follow else os.O_NOFOLLOW
     return (
         "if python3 -c 'import hashlib, concurrent.futures' 2>/dev/null; then\n"
-        f"  find . -type f -print0 | {before}python3 -I -c {program} {threads}\n"
-        f"else find . -type f -print0 | {before}xargs -0r sha256sum -z --; fi"
+        f"  {files} | {before}python3 -I -c {shlex.quote(_PYTHON)} {threads} {flags}\n"
+        f"else {files} | {before}xargs -0r sha256sum -z --; fi"
     )
 
 
 def enter(place: Place) -> str:
     """Makes a folder of the source the current one, or ends the shell in words: nothing after it runs anywhere else.
+    ``$root`` is what to look at from there, ``$from`` what rsync sends ``$into`` where: of a single file its folder is
+    entered.
 
     A container's own folder is reached over its first process. Every part of the path must be a folder itself: what a
     link of the container leads to would be looked for on the machine.
     """
-    path = shlex.quote(place.path)
+    path, last = shlex.quote(place.path), shlex.quote(f"./{place.name}")
+    whole, single = "root=. from=./ into=${name-}/ delete=--delete", f"root={last} from={last} into= delete="
+    missing = f"{{ echo {path} is not there >&2; exit 1; }}"
     if place.container is None:
-        return f"cd -- {path} || exit 1"
+        return (
+            f"if [ -d {path} ]; then cd -- {path} && {whole}\n"
+            f"else cd -- {shlex.quote(place.parent)} && [ -e {last} ] && {single}\nfi || {missing}"
+        )
     name = shlex.quote(place.container)
-    parts = " ".join(shlex.quote(part) for part in place.path.split("/") if part)
+    parts = " ".join(shlex.quote(part) for part in place.parent.split("/") if part)
     return (
         f'p=$(lxc-info -n {name} -pH) && [ "${{p:-0}}" -gt 1 ] && cd "/proc/$p/root" || '
         f"{{ echo container {name} does not run >&2; exit 1; }}\n"
-        f'for d in {parts}; do [ ! -L "$d" ] && cd -- "./$d" || '
-        f'{{ echo "$d" of {path} in container {name} is no folder >&2; exit 1; }}; done'
+        f'for d in {parts or "."}; do [ ! -L "$d" ] && cd -- "./$d" || '
+        f'{{ echo "$d" of {path} in container {name} is no folder >&2; exit 1; }}; done\n'
+        f"if [ -L {last} ]; then false\nelif [ -d {last} ]; then cd -- {last} && {whole}\n"
+        f"else [ -e {last} ] && {single}\nfi || {missing}"
     )
 
 
 def look(place: Place) -> str:
-    """Prints the folder's entries (``listing.listing``)."""
-    return f"set -e\n{enter(place)}\nexec {FIND}\n"
+    """Prints the folder's entries."""
+    return f"set -e\n{enter(place)}\nexec {find(place)}\n"
 
 
 def checksums(path: str, threads: int) -> str:
     """Prints the entries of a folder of the target, their checksums, and the entries again."""
-    return f"set -e\ncd -- {shlex.quote(path)}\n{FIND}\n{SAY_NEXT}\n{hashes(False, threads)}\n{SAY_NEXT}\n{FIND}\n"
+    there = Place(path)
+    return (
+        f"set -e\n{enter(there)}\n{find(there)}\n{SAY_NEXT}\n{hashes(there, threads=threads)}\n{SAY_NEXT}\n"
+        f"{find(there)}\n"
+    )
 
 
 def pieces(answer: bytes, count: int) -> list[bytes] | None:

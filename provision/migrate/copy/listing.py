@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from provision.migrate.copy.model import Sizes
 
-FIND = r"find . -printf '%y %s %b %T@ %C@ %D:%i %n %m %U %G\0%p\0%l\0'"
-"""GNU find, in the folder: three texts for each entry, so that names and links may hold any byte but NUL."""
+PRINT = r"-printf '%y %s %b %T@ %C@ %D:%i %n %m %U %G\0%P\0%l\0'"
+"""For GNU find: three texts for each entry, so that names and links may hold any byte but NUL."""
 FIELDS = 10
 
 
@@ -48,7 +48,7 @@ Listing = dict[str, Entry]
 
 
 def listing(data: bytes) -> Listing:
-    """Entries by path, relative to the folder, which is ``.`` itself. Raises NotRead."""
+    """Entries by path, relative to the folder (or single file), which is ``.`` itself. Raises NotRead."""
     texts = data.decode("utf-8", "surrogateescape").split("\0")
     if texts.pop() or len(texts) % 3:
         raise NotRead("the list of files is cut off")
@@ -58,7 +58,7 @@ def listing(data: bytes) -> Listing:
         if len(words) != FIELDS:
             raise NotRead(f"the list of files cannot be read at {path!r}")
         kind, size, blocks, modified, changed, inode, links, mode, uid, gid = words
-        name = path.removeprefix("./")
+        name = path or "."
         found[name] = Entry(
             name,
             kind,
@@ -74,12 +74,14 @@ def listing(data: bytes) -> Listing:
             link,
         )
     if "." not in found:
-        raise NotRead("the list of files has no folder")
+        raise NotRead("the list of files has no beginning")
     return found
 
 
-def sums(data: bytes) -> dict[str, str]:
-    """SHA-256 in hexadecimal digits by path, from ``sha256sum -z``. Raises NotRead."""
+def sums(data: bytes, entries: Listing) -> dict[str, str]:
+    """SHA-256 in hexadecimal digits by path, from ``sha256sum -z``; ``entries``: of the same folder or file. Raises
+    NotRead."""
+    alone = entries["."].kind == "f"
     found = {}
     texts = data.decode("utf-8", "surrogateescape").split("\0")
     if texts.pop():
@@ -88,7 +90,7 @@ def sums(data: bytes) -> dict[str, str]:
         digest, mark, path = text[:64], text[64:66], text[66:]
         if len(digest) != 64 or mark not in ("  ", " *"):
             raise NotRead(f"the list of checksums cannot be read at {path!r}")
-        found[path.removeprefix("./")] = digest
+        found["." if alone else path.removeprefix("./")] = digest
     return found
 
 

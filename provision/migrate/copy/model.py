@@ -24,12 +24,14 @@ class Folder:
     """A folder to be copied. Both paths are absolute and as the guests see them.
 
     ``immutable``: nobody writes there (a model); it is copied and put in place while the source serves. The others are
-    copied once more after the drain.
+    copied once more after the drain. ``follow``: links that lead out of the folder are copied as what they show, as in
+    the cache of the hub, where every file is one.
     """
 
     source_path: str
     target_path: str
     immutable: bool = True
+    follow: bool = False
 
 
 @dataclass(frozen=True)
@@ -53,10 +55,12 @@ class CopySettings:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a folder lies: a path of the machine, or one inside ``container``, which no mount of the machine shows."""
+    """Where a folder lies: a path of the machine, or one inside ``container``, which no mount of the machine shows.
+    ``follow``: links count as what they show."""
 
     path: str
     container: str | None = None
+    follow: bool = False
 
     @property
     def name(self) -> str:

@@ -32,7 +32,7 @@ def state(place: Place, run: str, number: int) -> str:
     return f"""if [ -e {path} ] || [ -L {path} ]; then
   if [ "$(cat {kept} 2>/dev/null | head -n 1)" = "$(stat -c %d:%i -- {path})" ]; then echo placed; else echo there; fi
 else echo absent; fi
-if [ -d {shlex.quote(place.staging(run))} ]; then echo staged; else echo empty; fi
+if [ -e {shlex.quote(place.staging(run))} ]; then echo staged; else echo empty; fi
 """
 
 
@@ -43,13 +43,13 @@ def put(place: Place, run: str, number: int) -> str:
     kept = record(run)
     return f"""set -eu
 umask 077
-[ -d {staging} ] || {{ echo "nothing was gathered in "{staging} >&2; exit 1; }}
-sync -f {staging}
+[ -e {staging} ] || {{ echo "nothing was gathered in "{staging} >&2; exit 1; }}
+sync -f -- {staging}
 mkdir -p -m 700 -- {kept}
 id=$(stat -c %d:%i -- {staging})
 if [ -e {path} ]; then
-  [ -d {path} ] && [ ! -L {path} ] && ! mountpoint -q {path} ||
-    {{ echo {path}" is no folder that can be put aside" >&2; exit 1; }}
+  [ ! -L {path} ] && ! mountpoint -q {path} ||
+    {{ echo {path}" is a link or a mount and cannot be put aside" >&2; exit 1; }}
   [ ! -e {old} ] || {{ echo {old}" is there already" >&2; exit 1; }}
   mkdir -p -m 700 -- {shlex.quote(f"{place.incoming(run)}.before")}
   printf '%s\\n%s\\n' "$id" {path} > {kept}/{number}.new && sync {kept}/{number}.new
@@ -73,13 +73,13 @@ def take(place: Place, run: str, number: int) -> str:
     gone = shlex.quote(f"{place.incoming(run)}.gone.{number}")
     return f"""set -eu
 umask 077
-[ ! -d {gone} ] || rm -rf --one-file-system -- {gone}
+rm -rf --one-file-system -- {gone}
 if [ -e {kept} ]; then
-  if [ -d {path} ] && [ ! -L {path} ] && [ "$(head -n 1 {kept})" = "$(stat -c %d:%i -- {path})" ]; then
+  if [ -e {path} ] && [ ! -L {path} ] && [ "$(head -n 1 {kept})" = "$(stat -c %d:%i -- {path})" ]; then
     mkdir -p -m 700 -- {shlex.quote(f"{place.parent.rstrip('/')}/.incoming")}
     mv -T -- {path} {gone} && sync -- {parent}
   fi
-  if [ -d {old} ]; then
+  if [ -e {old} ]; then
     [ ! -e {path} ] ||
       {{ echo {path}" is not what this run brought; what stood there is in "{old} >&2; exit 1; }}
     mv -T -- {old} {path} && sync -- {parent}

@@ -8,7 +8,6 @@ from provision.hub.select import OWN
 from provision.migrate.copy import ends, hashing, place, scripts, way
 from provision.migrate.copy.differences import Difference, differences
 from provision.migrate.copy.listing import (
-    FIND,
     Listing,
     NotRead,
     against_manifest,
@@ -16,7 +15,7 @@ from provision.migrate.copy.listing import (
     listing,
     sums,
 )
-from provision.migrate.copy.model import CopyFailed
+from provision.migrate.copy.model import Place
 from provision.migrate.copy.owners import moved
 from provision.migrate.copy.parts import Part
 from provision.migrate.sides import Side
@@ -25,73 +24,84 @@ THREADS = 4
 
 
 def proven(source: Side, target: Side, part: Part, run: str) -> bool:
-    """Was this folder verified and put in place by this run, and is every file on both sides the one of that time?
-    (Size, times and inode; the time of the last change cannot be set.) Raises CopyFailed."""
-    path, kept = shlex.quote(part.target.path), f"{place.record(run)}/{part.number}"
-    script = (
-        f"[ -e {kept}.seen ] && [ -e {kept}.source ] && cd -- {path} || exit 0\n"
-        f"cat {kept}.source; {hashing.SAY_NEXT}; cat {kept}.seen; {hashing.SAY_NEXT}; {FIND}\n"
-    )
-    done = ends.at(target, part.target, script, f"looking at {part.target.path}", timeout=600)
-    pieces = hashing.pieces(done.stdout, 3)
-    if pieces is None:
+    """Was this folder found equal and put in place by this run, and is every file on both sides the one of that time?
+    Raises CopyFailed."""
+    was = _seen(target, part, run, part.target.path)
+    if was is None:
         return False
+    if not part.folder.immutable:
+        return True
     now = ends.run(source, hashing.look(part.source), f"listing {part.folder.source_path}", timeout=600)
     try:
-        was, seen, there, here = map(listing, (*pieces, now.stdout))
+        return not changed(was, listing(now.stdout))
     except NotRead:
         return False
-    return not changed(seen, there) and (not part.folder.immutable or not changed(was, here))
+
+
+def gathered(target: Side, part: Part, run: str) -> bool:
+    """Is what was gathered the very same that was found equal? Raises CopyFailed."""
+    return _seen(target, part, run, part.target.staging(run)) is not None
+
+
+def _seen(target: Side, part: Part, run: str, path: str) -> Listing | None:
+    """What the source had when target and source were found equal; None when that is not so, or the target's files are
+    others by now. (By size, times and inode: nobody can set the time of a file's last change.)"""
+    at, kept = Place(path), f"{place.record(run)}/{part.number}"
+    script = (
+        f"[ -e {kept}.seen ] && [ -e {kept}.source ] && [ -e {shlex.quote(path)} ] || exit 0\n{hashing.enter(at)}\n"
+        f"cat {kept}.source; {hashing.SAY_NEXT}; cat {kept}.seen; {hashing.SAY_NEXT}; {hashing.find(at)}\n"
+    )
+    done = ends.at(target, part.target, script, f"looking at {path}", timeout=600)
+    pieces = hashing.pieces(done.stdout, 3)
+    try:
+        was, seen, there = map(listing, pieces or ())
+    except ValueError:
+        return None
+    # Renaming a folder or file changes its own time.
+    top = seen.pop("."), there.pop(".")
+    same = (top[0].inode, top[0].size, top[0].modified) == (top[1].inode, top[1].size, top[1].modified)
+    return was if same and not changed(seen, there) else None
 
 
 def verify(source: Side, target: Side, part: Part, run: str, state: str) -> list[str]:
     """What differs between the source's folder and the target's, a line each; what has to be sent once more is noted
-    for the next start. ``state``: of ``place.state``. Raises CopyFailed."""
+    for the next start. ``state``: of ``place.state``. Raises CopyFailed when the target cannot be read."""
     name = part.folder.source_path
-    raw = _source(source, part, run)
+    done = source.host(scripts.known(run, part.number, part.source), timeout=600)
+    raw = hashing.pieces(done.stdout, 4) if done.ok else None
     try:
-        before, hashed, after = listing(raw[0]), sums(raw[1]), listing(raw[2])
+        if raw is None:
+            raise NotRead(done.error_text or "the answer is cut off")
+        before, after = listing(raw[0]), listing(raw[2])
+        hashed = sums(raw[1], before)
     except NotRead as error:
-        raise ends.unreadable(source, name, error) from error
+        return [f"{source.name}: {name} was not copied to the end: there is no manifest of it ({error})"]
     found = [f"{source.name}: {name}: {line} since the copy began" for line in changed(before, after)]
     found += [
         f"{source.name}: {name}: {line}" for line in (against_manifest(raw[3], hashed) if raw[3] else [])
     ]
     there = state == "there"
     path = part.target.path if state != "absent" else part.target.staging(run)
-    done = ends.at(
-        target, part.target, hashing.checksums(path, THREADS), f"taking checksums of {path}", timeout=None
-    )
-    pieces = hashing.pieces(done.stdout, 3)
+    script = hashing.checksums(path, THREADS)
+    answer = ends.at(target, part.target, script, f"taking checksums of {path}", timeout=None).stdout
+    pieces = hashing.pieces(answer, 3)
     try:
         if pieces is None:
             raise NotRead("the answer is cut off")
-        first, theirs, seen = listing(pieces[0]), sums(pieces[1]), listing(pieces[2])
+        first, seen = listing(pieces[0]), listing(pieces[2])
+        theirs = sums(pieces[1], seen)
     except NotRead as error:
         raise ends.unreadable(target, path, error) from error
     found += [f"{target.name}: {path}: {line} while it was looked at" for line in changed(first, seen)]
-    found_here = _compare(source, target, part, (before, hashed), (seen, theirs), content_only=there)
-    found += [f"{target.name}: {path}: {difference.text}" for difference in found_here]
-    again = [difference.path for difference in found_here if difference.again]
+    differ = _compare(source, target, part, (before, hashed), (seen, theirs), content_only=there)
+    found += [f"{target.name}: {path}: {difference.text}" for difference in differ]
+    again = [difference.path for difference in differ if difference.again]
     if again and not there:
         data = b"".join(name.encode("utf-8", "surrogateescape") + b"\0" for name in again)
         way.write(source, run, f"{part.number}/again", data)
     if not found:
         _keep(target, part, run, raw[0], pieces[2])
     return found
-
-
-def _source(source: Side, part: Part, run: str) -> list[bytes]:
-    done = source.host(scripts.known(run, part.number, part.source), timeout=600)
-    pieces = hashing.pieces(done.stdout, 4) if done.ok else None
-    if pieces is None:
-        raise CopyFailed(
-            f"{source.name}: the manifest of {part.folder.source_path} cannot be read: "
-            f"{done.error_text or 'the answer is cut off'}",
-            "without it nobody knows whether the copy is whole",
-            "go on with --resume: the copy looks again, and sends only what is missing",
-        )
-    return pieces
 
 
 def _compare(

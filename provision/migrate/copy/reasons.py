@@ -63,7 +63,7 @@ REASONS = (
         f"install rsync 3.2.7 or later with rrsync on both machines, {RESUME}",
     ),
     Reason(
-        r"change_dir.*failed|does not run|is no folder$",
+        r"change_dir.*failed|does not run|is no folder|is not there",
         False,
         "the folder that is copied is not there",
         f"look at the source's folder and its container, {RESUME}",

@@ -6,19 +6,21 @@ offset, small ones by file. Pieces are so small that the controller's memory doe
 
 from __future__ import annotations
 
+import posixpath
 import shlex
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from provision.migrate.copy import ends, hashing, scripts, unit
-from provision.migrate.copy.listing import FIND, Entry, Listing, NotRead, listing
-from provision.migrate.copy.model import CopySettings, Progress
+from provision.migrate.copy.listing import Entry, Listing, NotRead, listing
+from provision.migrate.copy.model import CopySettings, Place, Progress
 from provision.migrate.copy.parts import Part, Say
 from provision.migrate.sides import Side
 
 PIECE = 16 * 2**20
 """Bytes of a large file that are under way at once, and of small files together."""
+_LINK = """xargs -0r sh -c 'rm -f -- "$2" && ln -T -- "$1" "$2"' sh"""
 MOST = 2000
 """Small files in one piece."""
 
@@ -50,7 +52,7 @@ def missing(
         entry, there = source[path], target.get(path)
         if entry.kind == "d":
             folders.append(entry)
-        if entry.kind not in ("f", "l") or (entry.kind == "f" and entry.inode in seen):
+        if entry.kind not in ("f", "l") or (entry.links > 1 and entry.inode in seen):
             continue
         seen.add(entry.inode)
         same = there is not None and (there.kind, there.size, there.link) == (
@@ -70,7 +72,9 @@ def others(source: Listing) -> list[tuple[str, str]]:
     return [
         (name, path)
         for path in sorted(source)
-        if source[path].kind == "f" and (name := first.setdefault(source[path].inode, path)) != path
+        if source[path].kind == "f"
+        and source[path].links > 1
+        and (name := first.setdefault(source[path].inode, path)) != path
     ]
 
 
@@ -124,15 +128,23 @@ class Relay:
     def _copy(self, part: Part, job: unit.Job) -> Iterator[None]:
         path = part.target.staging(self.run_id)
         here = ends.run(self.source, hashing.look(part.source), "listing the source", timeout=600)
-        make = f"mkdir -p -m 700 -- {shlex.quote(path)}; cd -- {shlex.quote(path)} && {FIND}"
+        at = Place(path)
+        try:
+            ours = listing(here.stdout)
+        except NotRead as error:
+            raise ends.unreadable(self.source, part.folder.source_path, error) from error
+        if ours["."].kind == "f":
+            yield from self._single(part, job, path, ours["."])
+            return
+        make = f"mkdir -p -m 700 -- {shlex.quote(path)}\n{hashing.enter(at)}\n{hashing.find(at)}"
         there = ends.at(self.target, part.target, make, "listing the target", timeout=600)
         again = ends.run(
             self.source, scripts.again(self.run_id, part.number), "reading what is to be sent again"
         )
         try:
-            ours, theirs = listing(here.stdout), listing(there.stdout)
+            theirs = listing(there.stdout)
         except NotRead as error:
-            raise ends.unreadable(self.source, part.folder.source_path, error) from error
+            raise ends.unreadable(self.target, path, error) from error
         names = set(again.stdout.decode("utf-8", "surrogateescape").split("\0"))
         folders, small, large = missing(ours, theirs, names)
         self._done += sum(e.size for e in {e.inode: e for e in ours.values() if e.kind == "f"}.values())
@@ -145,12 +157,18 @@ class Relay:
             self._count(sum(entry.size for entry in batch if entry.kind == "f"))
             yield
         for entry in large:
-            yield from self._large(part, path, entry, theirs.get(entry.path), entry.path in names)
+            yield from self._large(part, path, entry, None if entry.path in names else theirs.get(entry.path))
         # Once whole: times, modes and owners of large files come like those of small ones.
         self._attributes(part, job, path, large)
         for first, other in others(ours):
-            self._names(part, path, "xargs -0r ln -fT --", [first, other], "linking a file's other name")
+            self._names(part, path, _LINK, [first, other], "linking a file's other name")
         self._tar(part, job, path, folders)
+
+    def _single(self, part: Part, job: unit.Job, path: str, entry: Entry) -> Iterator[None]:
+        folder, name = posixpath.split(path)
+        alone = replace(entry, path=name)
+        yield from self._large(part, folder, alone, None, read='"$root"')
+        self._attributes(part, job, folder, [alone])
 
     def _names(self, part: Part, path: str, command: str, names: list[str], what: str) -> None:
         if names:
@@ -169,20 +187,25 @@ class Relay:
         )
         ends.at(self.target, part.target, unpack, "writing files", stdin=packed, timeout=600)
 
-    def _large(self, part: Part, path: str, entry: Entry, there: Entry | None, again: bool) -> Iterator[None]:
+    def _large(
+        self, part: Part, path: str, entry: Entry, there: Entry | None, read: str = ""
+    ) -> Iterator[None]:
+        """``there``: what of it is on the target and can be kept; ``read``: what it is called on the source."""
         name = shlex.quote(f"./{entry.path}")
         into = f"cd -- {shlex.quote(path)} && "
         start = 0
-        if there is not None and there.kind == "f" and not again and there.size < entry.size:
+        if there is not None and there.kind == "f" and there.size < entry.size:
             start = there.size // PIECE * PIECE
-        first = f"{into}rm -f -- {name}" if start == 0 else f"{into}truncate -s {start} -- {name}"
+        first = (
+            f"{into}rm -f -- {name} && : > {name}" if start == 0 else f"{into}truncate -s {start} -- {name}"
+        )
         ends.at(self.target, part.target, first, f"beginning {entry.path}")
         self._count(start, moved=False)
         for offset in range(start, entry.size, PIECE):
             size = min(PIECE, entry.size - offset)
-            read = f"{hashing.enter(part.source)}\ndd if={name} iflag=skip_bytes,count_bytes,fullblock bs=1M "
-            read += f"skip={offset} count={size} status=none"
-            data = ends.run(self.source, read, f"reading {entry.path}", timeout=600).stdout
+            get = f"{hashing.enter(part.source)}\ndd if={read or name} iflag=skip_bytes,count_bytes,fullblock bs=1M "
+            get += f"skip={offset} count={size} status=none"
+            data = ends.run(self.source, get, f"reading {entry.path}", timeout=600).stdout
             write = f"{into}dd of={name} oflag=seek_bytes iflag=fullblock bs=64K seek={offset} "
             write += f"conv=notrunc,sparse status=none && truncate -s {offset + len(data)} -- {name}"
             ends.at(self.target, part.target, write, f"writing {entry.path}", stdin=data, timeout=600)

@@ -7,7 +7,6 @@ import shlex
 from provision.hub.select import OWN
 from provision.migrate.copy import hashing
 from provision.migrate.copy.key import HOST, folder
-from provision.migrate.copy.listing import FIND
 from provision.migrate.copy.model import Place
 from provision.migrate.copy.unit import Job
 
@@ -30,7 +29,7 @@ def before(run: str, number: int, source: Place) -> str:
 umask 077
 mkdir -p -m 700 -- {here}
 ( {hashing.enter(source)}
-  exec {FIND} ) > {here}/before.new
+  exec {hashing.find(source)} ) > {here}/before.new
 cmp -s {here}/before {here}/before.new || rm -f -- {here}/sums {here}/after
 mv -f -- {here}/before.new {here}/before
 rm -f -- {here}/list.*
@@ -47,8 +46,8 @@ cd {here}
 cat before; {hashing.SAY_NEXT}
 cat sums; {hashing.SAY_NEXT}
 {hashing.enter(source)}
-{FIND}; {hashing.SAY_NEXT}
-[ ! -f {MANIFEST} ] || [ -L {MANIFEST} ] || cat {MANIFEST}
+{hashing.find(source)}; {hashing.SAY_NEXT}
+[ "$root" != . ] || [ ! -f {MANIFEST} ] || [ -L {MANIFEST} ] || cat {MANIFEST}
 """
 
 
@@ -85,7 +84,7 @@ umask 077
 [ ! -e {here}/sums ] || exit 0
 {hashing.LOW}
 ( {hashing.enter(source)}
-{hashing.hashes(True, 1)} ) > {here}/sums.new
+{hashing.hashes(source, low=True)} ) > {here}/sums.new
 mv -f -- {here}/sums.new {here}/sums
 """
 
@@ -99,10 +98,12 @@ def pack(source: Place, job: Job) -> str:
             rows = " ".join(shlex.quote("+" + pair.replace(":", " +")) for pair in pairs)
             maps += f"printf '%s\\n' {rows} > $t/{name}\n"
             options += f" --{name}-map=$t/{name}"
+    if source.follow:
+        options += " -h"
     return f"""set -eu
 export LC_ALL=C
 t=$(mktemp -d /run/kpro-pack.XXXXXX)
 trap 'rm -rf -- "$t"' EXIT
 {maps}{hashing.enter(source)}
-tar --null --no-recursion --numeric-owner -S{options} --verbatim-files-from -T - -cf -
+tar --format=posix --null --no-recursion --numeric-owner -S{options} --verbatim-files-from -T - -cf - || [ $? = 1 ]
 """

@@ -12,9 +12,19 @@ from dataclasses import dataclass
 
 from provision.migrate.copy import hashing, reasons
 from provision.migrate.copy.key import HOST, folder, mark
-from provision.migrate.copy.listing import FIND
 from provision.migrate.copy.model import RUN_FOLDER, CopySettings, Place
 
+SHELL = "shell"
+"""File of the run's folder: rsync's way to ssh where links are followed."""
+FOLLOWING = """# rrsync refuses an option that only the sender needs: it is left out of what the target is asked.
+config=$1
+shift
+for word; do
+  shift
+  [ "$word" = --copy-unsafe-links ] || set -- "$@" "$word"
+done
+exec ssh -F "$config" "$@"
+"""
 GAVE_UP = 70
 """Exit status after which systemd does not start it again."""
 
@@ -57,7 +67,10 @@ say() {{ # phase, why
 }}
 why() {{ cat -- *.err 2>/dev/null | grep -v '^$' | tail -n 3 | tr '\\n' ' ' | cut -c 1-600; }}
 fail() {{ # why: ends this try, and all of them when another one is useless
-  if [ "$n" -ge {tries} ] || cat -- *.err 2>/dev/null | grep -Eq {final}; then say failed "$1"; exit {gave_up}; fi
+  most={tries}
+  # The connection was there, and something was not taken.
+  if cat -- *.err 2>/dev/null | grep -q '(code 23)'; then most=3; fi
+  if [ "$n" -ge $most ] || cat -- *.err 2>/dev/null | grep -Eq {final}; then say failed "$1"; exit {gave_up}; fi
   # One that worked for some minutes was no failure to begin with.
   [ $(( $(date +%s) - began )) -lt 180 ] || echo 0 > attempt
   say waiting "$1"
@@ -68,10 +81,24 @@ enter() {{
 {enter}
   esac
 }}
+list() {{
+  case $1 in
+{lists}
+  esac
+}}
+sums() {{
+  case $1 in
+{sums}
+  esac
+}}
 job() {{
   case $1 in
 {jobs}
   esac
+}}
+again() {{ # a single file is sent as a whole
+  grep -qzvx . $1/again || return 0
+  echo --ignore-missing-args --from0 --files-from={folder}/$1/again
 }}
 {low}
 """
@@ -86,15 +113,15 @@ rm -f -- *.out *.err
 say copying ''
 for k in {numbers}; do
   [ -e $k/sums ] ||
-    ( enter $k && {{ {hashes}; }} > {folder}/$k/sums.new && mv -f {folder}/$k/sums.new {folder}/$k/sums ) 2>$k.hash &
+    ( enter $k && sums $k > {folder}/$k/sums.new && mv -f {folder}/$k/sums.new {folder}/$k/sums ) 2>$k.hash &
 done
 send() {{ # folder, name of the outputs, KiB a second, more of rsync's arguments
   k=$1 o=$2 limit=$3
   shift 3
   job $k
   ( enter $k && exec rsync -rlptgoHS --numeric-ids --inplace --no-inc-recursive --no-human-readable \\
-      --timeout={stall} $limit --info=progress2,stats2 -ii --out-format='kpro %i %l' --outbuf=L $maps "$@" \\
-      -e 'ssh -F {folder}/ssh.'$key ./ "{host}:$name/" ) >$o.out 2>$o.err </dev/null
+      --timeout={stall} $limit --info=progress2,stats2 -ii --out-format='kpro %i %l' --outbuf=L $more "$@" \\
+      -e "$shell {folder}/ssh.$key" $delete "$from" "{host}:$into" ) >$o.out 2>$o.err </dev/null
   rc=$?
   # A file that is gone meanwhile is named when both sides are compared.
   [ $rc = 24 ] || return $rc
@@ -109,14 +136,13 @@ for k in {sent}; do
   for pid in $pids; do wait $pid || bad=1; done
   [ $bad = 0 ] || fail "$(why)"
   if [ -s $k/again ]; then
-    send $k $k.again '{all}' --ignore-missing-args --ignore-times --from0 --files-from={folder}/$k/again ||
-      fail "$(why)"
+    send $k $k.again '{all}' --ignore-times $(again $k) || fail "$(why)"
     rm -f $k/again
   fi
-  send $k $k.rest '{all}' --delete || fail "$(why)"
+  send $k $k.rest '{all}' || fail "$(why)"
 done
 for k in {numbers}; do
-  ( enter $k && {find} > {folder}/$k/after.new && mv -f {folder}/$k/after.new {folder}/$k/after ) 2>$k.err ||
+  ( enter $k && list $k > {folder}/$k/after.new && mv -f {folder}/$k/after.new {folder}/$k/after ) 2>$k.err ||
     fail "$(why)"
 done
 say checking ''
@@ -140,15 +166,15 @@ def script(run: str, jobs: Sequence[Job], settings: CopySettings) -> str:
         tries=settings.tries,
         final=shlex.quote(reasons.final()),
         enter=enter,
-        jobs="\n".join(f"{job.number}) {_facts(job)} ;;" for job in jobs),
+        lists="\n".join(f"{job.number}) {hashing.find(job.source)} ;;" for job in jobs),
+        sums="\n".join(f"{job.number}) {hashing.hashes(job.source, low=True)} ;;" for job in jobs),
+        jobs="\n".join(f"{job.number}) {_facts(run, job)} ;;" for job in jobs),
         low=hashing.LOW,
     )
     return head + _BODY.format(
         folder=here,
         numbers=" ".join(str(job.number) for job in jobs),
         sent=" ".join(str(job.number) for job in jobs if job.send),
-        hashes=hashing.hashes(True, 1),
-        find=FIND,
         host=HOST,
         stall=settings.stall_seconds,
         each="" if kib is None else f"--bwlimit={max(kib // most, 1)}",
@@ -156,13 +182,15 @@ def script(run: str, jobs: Sequence[Job], settings: CopySettings) -> str:
     )
 
 
-def _facts(job: Job) -> str:
-    maps = [
+def _facts(run: str, job: Job) -> str:
+    more = ["--copy-unsafe-links"] if job.source.follow else []
+    more += [
         f"--{option}={','.join(pairs)}"
         for option, pairs in (("usermap", job.users), ("groupmap", job.groups))
         if pairs
     ]
-    return f"key={job.key} name={shlex.quote(job.name)} maps='{' '.join(maps)}'"
+    shell = f"/bin/sh {folder(run)}/{SHELL}" if job.source.follow else "ssh -F"
+    return f"shell='{shell}' key={job.key} name={shlex.quote(job.name)} more='{' '.join(more)}'"
 
 
 def start(run: str, settings: CopySettings) -> str:

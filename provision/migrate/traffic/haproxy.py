@@ -78,12 +78,12 @@ class Proxy:
         return self._quiet(self.spec.source, seen)
 
     def back(self) -> Seen:
-        """A target that somebody else has taken off gets nothing as it is, and keeps nobody from going back."""
+        """The source first: it takes all requests from a target that is ``backup``, so that none finds nobody. A target
+        that somebody else has taken off gets nothing as it is, and keeps nobody from going back."""
         spec = self.spec
-        self._ours(spec.source)
+        self._set(spec.source, "ready")
         if not self._server(self._backend(), spec.target).admin & ~CMAINT:
             self._set(spec.target, "drain")
-        self._set(spec.source, "ready")
         return self._look_until(
             lambda be: (
                 bool(self._server(be, spec.target).admin & ~CMAINT)

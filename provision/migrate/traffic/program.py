@@ -36,6 +36,7 @@ def run(
     with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         given.write(stdin)
         given.seek(0)
+        process = None
         try:
             process = subprocess.Popen(
                 argv,
@@ -45,15 +46,15 @@ def run(
                 env={**os.environ, **(variables or {}), _MARK: mark},
                 start_new_session=True,
             )
-        except OSError as error:
-            raise TransportError(f"{argv[0]} cannot be started: {error.strerror}") from error
-        try:
             code = process.wait(timeout)
         except subprocess.TimeoutExpired as error:
             _end(process, mark)
             last = _last(out, 4096) + _last(err, 4096)
             raise Hung(argv[0], timeout, last.decode("utf-8", "backslashreplace")) from error
+        except OSError as error:
+            raise TransportError(f"{argv[0]} cannot be started: {error.strerror}") from error
         except BaseException:
+            # Also one that was started and not yet known here.
             _end(process, mark)
             raise
         return Completed(code if code >= 0 else 128 - code, _last(out, MOST), _last(err, MOST))
@@ -75,15 +76,17 @@ def _last(file: IO[bytes], most: int) -> bytes:
     return file.read()
 
 
-def _end(process: subprocess.Popen[bytes], mark: str) -> None:
+def _end(process: subprocess.Popen[bytes] | None, mark: str) -> None:
     for sign in (signal.SIGTERM, signal.SIGKILL):
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, sign)
+        if process is not None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, sign)
         for pid in _marked(mark):
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, sign)
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(_GRACE_S)
+        if process is not None:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(_GRACE_S)
 
 
 def _marked(mark: str) -> list[int]:

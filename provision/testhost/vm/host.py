@@ -63,7 +63,7 @@ class VirtualHost:
         self._image, self.gpus, self._say, self._owner, self._wait = image, tuple(gpus), say, owner, wait
         self._memory, self._outbound = memory, outbound
         self._beside = beside
-        self._lock = beside._lock if beside is not None else Lock(cache.folder() / "lock")
+        self._lock: Lock = beside._lock if beside is not None else Lock(cache.folder() / "lock")
         self._leash: Leash | None = None
         self._servers: list[subprocess.Popen[bytes]] = []
         self._machine: subprocess.Popen[bytes] | None = None

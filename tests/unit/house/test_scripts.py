@@ -116,10 +116,19 @@ def _without(tools: set[str], folder: Path) -> str:
     return str(folder)
 
 
-def test_without_root_a_missing_tool_is_named_with_the_exact_command(repo_root: Path, tmp_path: Path) -> None:
-    path = _without({"lxc-start", "mmdebstrap", "ssh"}, tmp_path / "bin")
+@pytest.mark.parametrize(
+    ("option", "tools", "packages"),
+    [
+        ("--guest", {"lxc-start", "mmdebstrap", "ssh"}, "lxc mmdebstrap openssh-client"),
+        ("--browser", {"chromium", "chromium-headless-shell"}, "chromium-headless-shell"),
+    ],
+)
+def test_without_root_a_missing_tool_is_named_with_the_exact_command(
+    repo_root: Path, tmp_path: Path, option: str, tools: set[str], packages: str
+) -> None:
+    path = _without(tools, tmp_path / "bin")
     done = subprocess.run(
-        [repo_root / "scripts/bootstrap", "--guest"],
+        [repo_root / "scripts/bootstrap", option],
         env={"PATH": path, "HOME": str(tmp_path)},
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -128,5 +137,5 @@ def test_without_root_a_missing_tool_is_named_with_the_exact_command(repo_root: 
     )
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
-    wanted = "apt-get install --no-install-recommends lxc mmdebstrap openssh-client"
+    wanted = f"apt-get install --no-install-recommends {packages}"
     assert done.stderr.endswith(f"as root run: apt-get update && {wanted}\n")

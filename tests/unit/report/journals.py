@@ -21,7 +21,7 @@ def event(at: float, what: str, /, **facts: Any) -> dict[str, Any]:
 
 def raw(events: Iterable[Facts]) -> bytes:
     return "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in events).encode(
-        "utf-8", "surrogatepass"
+        "utf-8", "backslashreplace"
     )
 
 
@@ -191,8 +191,7 @@ def migrate(last: str = "stop", *, fails: bool = False) -> list[dict[str, Any]]:
                 )
             )
         if name == "answers":
-            events.append(event(begin + 1, "answers", verdict="pass", compared=64, first_token_share=0.985,
-                                least_share=0.95, logprob_diff=0.012, tolerance=0.05, exact=False, said="64 prompts"))  # fmt: skip
+            events.append(event(begin + 1, "answers", **ANSWERS))
         if name == "speed":
             facts = {"service": "chat", "per_position": POSITIONS, "by_concurrency": {"4": 81.0, "16": 44.0}}
             events.append(
@@ -227,6 +226,10 @@ def _copied(step: str, begin: float, took: float) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
+ANSWERS = {
+    "verdict": "pass", "compared": 64, "first_token_share": 0.985, "least_share": 0.95, "logprob_diff": 0.012,
+    "tolerance": 0.05, "exact": False, "said": "64 prompts",
+}  # fmt: skip
 KINDS = {
     "green": green, "in_sync": in_sync, "red_gate": red_gate, "refused_candidate": refused_candidate,
     "refused": refused, "interrupted": interrupted, "replayed": replayed, "migrate": migrate,

@@ -186,7 +186,7 @@ def test_one_without_a_verdict_is_told_with_its_own_last_words_or_that_they_are_
     told = Told(monkeypatch, None, other, last, "[3 s] kpro-tiny.service generates at http://x\n")
     assert "without a verdict; its last words: [3 s] kpro-tiny.service generates at http://x" in told.said[0]
     told = Told(monkeypatch, None, other, last)
-    assert "its own words are gone" in told.said[0]
+    assert "came to no verdict, and there are no words of its own" in told.said[0]
     assert "what was last seen well is in place" in told.said[0]
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from checks.cli import main
+from checks.serving.answers_api import Engine
 from provision.testhost.model import make_model
 from provision.testhost.process import Standin, running
 
@@ -251,3 +252,23 @@ def test_what_is_no_json_object_is_refused(
     file.write_text(text)
     assert main(["_answers", "compare", str(file), "http://127.0.0.1:9", "--model", "tiny"]) == 2
     assert "kept.json" in capsys.readouterr().err
+
+
+def test_a_source_is_never_asked_to_weigh_a_prompt(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An engine has reserved no memory for that, and this one has clients."""
+    sent: list[dict[str, Any]] = []
+
+    def noted(self: Engine, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        sent.append(body)
+        return put(self, path, body)
+
+    put = Engine.ask
+    monkeypatch.setattr(Engine, "ask", noted)
+    kept = tmp_path / "kept.json"
+    assert ask(start(*FAST), kept) == 0
+    assert len(sent) > 26
+    assert not [body for body in sent if "prompt_logprobs" in body or "echo" in body]
+    assert compare(kept, start(*FAST).url)[0] == 0
+    assert [body for body in sent if "prompt_logprobs" in body]

@@ -83,6 +83,14 @@ def test_one_of_26_first_tokens_may_be_another(others: int, status: Status) -> N
     assert (found.status, found.limit) == (status, 0.95)
 
 
+@pytest.mark.parametrize(("gap", "status"), [(0.24, Status.PASS), (0.26, Status.FAIL)])
+def test_two_equally_likely_first_tokens_agree(gap: float, status: Status) -> None:
+    ranked = ({5: -0.1, 9: -0.1 - gap}, {6: -0.2}, {7: -0.3}, {8: -0.4})
+    said = Said((9, 6, 7, 8), None, "nine", "stop")
+    other = changed(case(exact=False), 2, said=said, scored=Scored(LOGPROBS, ranked))
+    assert judge.first_token(other).status is status
+
+
 def test_too_few_answers_are_unknown_and_never_green() -> None:
     few = answered(case(), 17, tokens=(), logprobs=None, why=f"{BROKE}x")
     assert judge.judge(few).verdict is Status.UNKNOWN
@@ -132,6 +140,19 @@ def test_one_question_that_the_target_refuses_is_red() -> None:
         changed(case(), 1, trouble="400 Token id 700 is out of vocabulary", scored=None, said=None)
     )
     assert (found.status, "vocabulary" in found.message) == (Status.FAIL, True)
+
+
+def test_a_question_at_which_the_source_itself_fails_is_not_held_against_the_target() -> None:
+    hello = replace(item("hello"), prompt=None, tokens=(), logprobs=None, why=f"{BROKE}500")
+    c = case()
+    c = replace(
+        c,
+        source=replace(c.source, items={**c.source.items, "hello": hello}),
+        held={**c.held, "hello": Held("hello")},
+    )
+    assert judge.judge(c).verdict is Status.PASS
+    other = replace(c, held={**c.held, "system": replace(c.held["system"], prompt=(1, 2, 4))})
+    assert same.template(other).status is Status.FAIL
 
 
 DFLASH = f"400 {next(iter(NO_PROBABILITIES))} yet."
@@ -227,14 +248,16 @@ def test_a_template_that_only_one_of_the_two_has_is_red_and_none_on_both_is_no_m
     assert same.template(chats(case(), {}, here)).status is Status.FAIL
 
 
-def test_a_source_that_was_cut_off_or_failed_once_is_no_source() -> None:
+def test_a_source_that_was_cut_off_or_failed_three_times_is_no_source() -> None:
     def of(**more: Any) -> Status:
         c = answered(case(), 1, **more)
         return judge.judge_asked(c.source, Met()).verdict
 
     assert of() is Status.PASS
     assert of(finish="abort") is Status.FAIL
-    assert of(tokens=(), logprobs=None, why=f"{BROKE}500") is Status.FAIL
+    assert of(tokens=(), logprobs=None, why=f"{BROKE}500") is Status.WARN
+    three = answered(case(), 3, tokens=(), logprobs=None, why=f"{BROKE}500")
+    assert judge.judge_asked(three.source, Met()).verdict is Status.FAIL
     assert of(tokens=(), logprobs=None, why="refused: 400 too long") is Status.PASS
     assert judge.judge_asked(case().source, Met(down="nothing listens")).verdict is Status.UNKNOWN
     assert judge.judge_asked(case().source, Met(stopped="500")).verdict is Status.FAIL

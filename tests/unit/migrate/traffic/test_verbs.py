@@ -30,8 +30,8 @@ def test_requests_are_led_over_and_back_and_nobody_is_served_by_both() -> None:
         drain.format("kpro5"),
         drain.format("kpro6"),
         ready.format("kpro5"),
-        drain.format("kpro5"),
         ready.format("kpro6"),
+        drain.format("kpro5"),
         ready.format("kpro5"),
     ]
     assert admins(socket) == (0, 0)
