@@ -39,7 +39,7 @@ def back(
                 Back(
                     "what this run changed on the machine, without a controller (--look shows it first)",
                     f"/var/lib/kpro/undo.sh {journal.run}",
-                    "the machine, as root",
+                    "machine, as root",
                 )
             )
     return tuple(dict.fromkeys(found))
