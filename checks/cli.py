@@ -68,6 +68,9 @@ COMMANDS: dict[str, Row] = {
         "checks.serving.cutover_command:verdict", "What a measurement means for a profile.", hidden=True
     ),
     "_lasterror": Row("checks.serving.cutover_command:last_error", "Why an engine ended.", hidden=True),
+    "_answers": Row(
+        "checks.serving.answers_command:answers", "Is another service the same model?", hidden=True
+    ),
     "_outcome": Row("checks.serving.cutover_command:outcome", "What is remembered of a trial.", hidden=True),
 }
 

@@ -14,6 +14,7 @@ from provision.assign.command import assign
 from provision.entry import Entry
 from provision.init.command import init
 from provision.inspect.command import inspect, record
+from provision.migrate.command import migrate
 from provision.status.command import status
 
 EXAMPLES = """
@@ -240,6 +241,7 @@ def build_driver(
 
 
 main.add_command(init)
+main.add_command(migrate)
 main.add_command(inspect)
 main.add_command(record)
 main.add_command(status)

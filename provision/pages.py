@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from provision.data import archives, drivers, gpu_arch, kernels
 from provision.host.driver_checks.judge import JUDGES
 from provision.pages_engines import engines_page
+from provision.pages_migration import migration_page
 from provision.pages_profiles import profiles_page
 
 _HEAD = f"""\
@@ -201,5 +202,6 @@ DOCUMENTS: dict[str, Callable[[], str]] = {
     "drivers": drivers_page,
     "profiles": profiles_page,
     "engines": engines_page,
+    "migration-preflight": migration_page,
 }
 """Page -> what makes it. They lie in docs/ under these names."""

@@ -19,6 +19,8 @@ from provision.guest.proxmox import plan as proxmox
 from provision.host import driver, nodes, reboot, swap, users, view
 from provision.host.decide import host_plan, pending
 from provision.host.driver_checks import judge as driver_checks
+from provision.migrate import standing
+from provision.migrate.standing import Migrating
 from provision.plan import Item, Plan, Refusal, Step, join
 from provision.spec import Guest, Machine
 from provision.stack import around, models, serving
@@ -41,13 +43,15 @@ class Observed:
 @dataclass(frozen=True)
 class Wanted:
     """What the controller brings: the services of each guest, the gate, uv (None where no guest has a service), and the
-    drivers that it has: prebuilt ones, and installers; and what the hub said about models that are to be fetched."""
+    drivers that it has: prebuilt ones, and installers; and what the hub said about models that are to be fetched.
+    ``migrating``: the migration that asks."""
 
     services: Mapping[str, Sequence[DesiredService]]
     pyz: Shipped
     uv: Shipped | None
     prebuilt: Sequence[Prebuilt | Installer] = ()
     answers: Answers = field(default_factory=dict)
+    migrating: Migrating = field(default_factory=Migrating)
 
 
 def requests(machine: Machine, handover: Handover | None = None) -> list[str]:
@@ -68,6 +72,7 @@ def requests(machine: Machine, handover: Handover | None = None) -> list[str]:
         *proxmox.requests(machine),
         *models.host_requests(machine),
         *around.host_requests(machine),
+        *standing.requests(machine),
     ]
     return list(dict.fromkeys(wanted))
 
@@ -75,10 +80,11 @@ def requests(machine: Machine, handover: Handover | None = None) -> list[str]:
 def guest_requests(machine: Machine, guest: Guest, services: Sequence[DesiredService]) -> list[str]:
     """What the snapshot of a guest has to look at, for all areas."""
     if not guest.managed:
-        return adopted.requests(guest)
+        return [*adopted.requests(guest), *standing.guest_requests(guest)]
     return list(
         dict.fromkeys(
             [
+                *standing.guest_requests(guest),
                 *stack.requests(guest, services),
                 *around.requests(guest, services),
                 *userspace.guest_requests(machine, guest),
@@ -97,7 +103,14 @@ def plan_machine(
     machine, host = given.machine, given.snapshot
     metal_plan = host_plan(machine, host, wanted.prebuilt, given.reasons)
     metal = pending(metal_plan)
-    parts = [given.plan, metal_plan, given.last, userspace.host_userspace_plan(machine, host)]
+    moved = tuple(standing.refusals(machine, observed.host, observed.guests, wanted.migrating.run))
+    parts = [
+        Plan(machine.name, (), moved),
+        given.plan,
+        metal_plan,
+        given.last,
+        userspace.host_userspace_plan(machine, host),
+    ]
     for guest in machine.guests:
         if guest.name not in observed.guests or guest.name in given.resting:
             continue
@@ -110,7 +123,17 @@ def plan_machine(
         parts.append(userspace_own.plan(machine, guest, host, inside, wanted.prebuilt))
         services = settle(machine, guest, wanted.services[guest.name], host, inside)
         parts.append(
-            stack_plan(machine, guest, services, host, inside, wanted.pyz, wanted.uv, wanted.answers)
+            stack_plan(
+                machine,
+                guest,
+                services,
+                host,
+                inside,
+                wanted.pyz,
+                wanted.uv,
+                wanted.answers,
+                wanted.migrating.arriving,
+            )
         )
         if any(item.kind == swap.STOP and item.subject == guest.name for item in metal):
             parts.append(_again(machine, guest, services, host, inside, parts[-1]))

@@ -6,6 +6,7 @@ JSON needs none of it: its own escapes hold.
 from __future__ import annotations
 
 import re
+import sys
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 """Control characters but tab and new line (ECMA-48: C0, DEL, C1), and what turns the direction of a line around."""
@@ -26,3 +27,8 @@ def escape(text: str) -> str:
     from rich import markup
 
     return markup.escape(printable(text))
+
+
+def say_on_stderr(text: str) -> None:
+    """What a run tells people: one text, at once, harmless to a terminal."""
+    print(printable(text), file=sys.stderr, flush=True)  # noqa: T201

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Discriminator, Field, StrictInt, Tag, model_validator
+from pydantic import AfterValidator, Discriminator, Field, StrictBool, StrictInt, Tag, model_validator
 
 from provision.forms import AbsolutePath, Port, SshHost, Where, refuse
 from provision.spec_base import Spec
@@ -112,13 +112,15 @@ class ExtraPath(Spec):
 class CopySettings(Spec):
     """How the source reaches the target's SSH server. ``address``: without one, what the target's ``ssh`` says.
 
-    ``bwlimit_mib``: MiB/s of all ``streams`` together.
+    ``bwlimit_mib``: MiB/s of all ``streams`` together. ``through_controller``: there is no way from source to target;
+    all bytes go through this controller.
     """
 
     address: SshHost | None = None
     port: Port = 22
     bwlimit_mib: float | None = Field(default=None, gt=0, lt=100_000)
     streams: StrictInt = Field(default=4, ge=1, le=16)
+    through_controller: StrictBool = False
 
 
 class Migration(Spec):

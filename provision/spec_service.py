@@ -26,8 +26,15 @@ def variables(value: dict[str, str]) -> dict[str, str]:
     wrong = [key for key in value if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", key)]
     if wrong:
         raise ValueError(f"no names of environment variables: {', '.join(map(repr, wrong))}")
-    if any("\n" in text or "\0" in text for text in value.values()):
+    if any(char in text for text in value.values() for char in "\n\r\0"):
         raise ValueError("a value holds a line break: the unit's environment file cannot carry it")
+    return value
+
+
+def words(value: tuple[str, ...]) -> tuple[str, ...]:
+    """Words of a command line. Raises ValueError for what no program can be given."""
+    if any("\0" in word for word in value):
+        raise ValueError("a word holds a NUL byte: no program can be given it")
     return value
 
 
@@ -55,6 +62,7 @@ def thresholds(value: dict[str, float]) -> dict[str, float]:
     return value
 
 
+Flags = Annotated[tuple[str, ...], AfterValidator(words)]
 Variables = Annotated[dict[str, str], AfterValidator(variables)]
 Thresholds = Annotated[dict[str, float], AfterValidator(thresholds)]
 
@@ -79,7 +87,7 @@ class Candidate(Spec):
     engine: Engine
     profile: str
     drafter: Model | None = None
-    flags: tuple[str, ...] = ()
+    flags: Flags = ()
     environment: Variables = Field(default_factory=dict)
     thresholds: Thresholds = Field(default_factory=dict)
     beats: float | None = Field(default=None, gt=0, lt=100)
@@ -113,7 +121,7 @@ class Service(Spec):
     model: Model
     drafter: Model | None = None
     profile: str = "plain"
-    flags: tuple[str, ...] = ()
+    flags: Flags = ()
     environment: Variables = Field(default_factory=dict)
     listen: Address = "127.0.0.1"
     port: Port = 8000

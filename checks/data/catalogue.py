@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from checks.data.answers_catalogue import ANSWERS
 from checks.data.entry import Entry
 from checks.data.flags_catalogue import FLAGS
 from checks.data.gpus_catalogue import GPUS
@@ -285,5 +286,6 @@ CATALOGUE: dict[str, Entry] = {
     **NCCL,
     **FLAGS,
     **SERVE,
+    **ANSWERS,
     **READERS,
 }

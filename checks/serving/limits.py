@@ -13,9 +13,12 @@ MIN_PASSIVE_DRAFTS = 30
 
 @dataclass(frozen=True)
 class Limits:
-    """Ratios against the baseline, except ``drafts`` (how many a judgement needs).
+    """Ratios against the baseline, except ``drafts`` (how many a judgement needs) and those of compared answers:
+    ``answers_logprob`` (mean difference of log-probabilities, nats), ``answers_first_token`` (share that agrees) and
+    ``answers_tie`` (two tokens this near each other, in nats, are one choice to the rounding of the arithmetic).
 
-    Identical runs differed by 7 % in speed; 200 drafts leave 4 to 5 % of chance in a length.
+    Identical runs differed by 7 % in speed; 200 drafts leave 4 to 5 % of chance in a length. Neighbouring bfloat16
+    numbers between 16 and 32, where the greatest logits lie, are 0.125 apart: two of them make a tie.
     """
 
     speed_fail: float = 0.8
@@ -25,6 +28,9 @@ class Limits:
     step_warn: float = 1.25
     step_fail: float = 1.5
     drafts: float = 200.0
+    answers_logprob: float = 0.1
+    answers_first_token: float = 0.95
+    answers_tie: float = 0.25
 
 
 def overridden(pairs: Iterable[str]) -> Limits:

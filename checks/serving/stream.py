@@ -76,7 +76,7 @@ def attempt(target: Server, seconds: float) -> Try:
 
 def _ask(target: Server, path: str, body: Mapping[str, Any], end: float) -> Try | tuple[int, str]:
     """The stream judged, or the status and body of a refusal."""
-    with _Connection(target, end) as link:
+    with Connection(target, end) as link:
         try:
             answer = link.post(path, body)
             if answer.status != 200:
@@ -97,7 +97,7 @@ def _ask(target: Server, path: str, body: Mapping[str, Any], end: float) -> Try 
             return Try(Kind.BROKE_OFF, f"{target.shown} broke off while it answered: {reason[:120]}")
 
 
-class _Connection:
+class Connection:
     """A connection that is cut when the deadline passes, however slowly bytes drip in."""
 
     def __init__(self, target: Server, end: float) -> None:
@@ -110,7 +110,7 @@ class _Connection:
         self._timer = threading.Timer(left, self._cut)
         self._timer.daemon = True
 
-    def __enter__(self) -> _Connection:
+    def __enter__(self) -> Connection:
         self._timer.start()
         return self
 
@@ -209,7 +209,7 @@ def _refusal(target: Server, status: int, body: str, end: float) -> Try:
 
 def _model_problem(target: Server, end: float) -> Try | None:
     """Says which models are served when ours is not among them; None when it is, or nobody knows."""
-    with _Connection(target, end) as link:
+    with Connection(target, end) as link:
         try:
             answer = link.get("/v1/models")
             listing = (

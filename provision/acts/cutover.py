@@ -41,7 +41,7 @@ def cutover(host: Host, asked: Cutover, say: Voice) -> None:
     desired = asked.desired
     if asked.forecast:
         say(f"{desired.service.unit}: {asked.forecast}")
-    _follow(host, asked, say, start=False)
+    wait(host, desired, say)
     _arm(host)
     work = work_folder(desired)
     if asked.trial is not None:
@@ -64,6 +64,12 @@ def cutover(host: Host, asked: Cutover, say: Voice) -> None:
         lines = "\n".join(f"    {line}" for line in _last_words(said, done))
         raise ActFailed(f"putting {desired.service.unit} into service ended with {done.rc}:\n{lines}")
     caches.clean(host, say)
+
+
+def wait(host: Host, desired: DesiredService, say: Callable[[str], None]) -> None:
+    """Until no cut-over of the service is at work: one that an earlier run began is shown to its end. Raises
+    ActFailed."""
+    _follow(host, Cutover(desired, None, "again"), say, start=False)
 
 
 def work_folder(desired: DesiredService) -> str:

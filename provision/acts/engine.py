@@ -33,9 +33,11 @@ UV_PYTHON_DOWNLOADS=never {uv} venv --quiet --no-project --python {python} "$env
 
 _UV = """
 set -u
-export UV_CACHE_DIR=/var/cache/kpro/uv UV_LINK_MODE=copy UV_PYTHON_DOWNLOADS=never UV_NO_PROGRESS=1 KPRO_UV_FLAGS=
+export UV_CACHE_DIR=/var/cache/kpro/uv UV_LINK_MODE=copy UV_PYTHON_DOWNLOADS=never UV_NO_PROGRESS=1
+unset KPRO_UV_FLAGS
 [ ! -e /etc/ssl/certs/ca-certificates.crt ] || export SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt
 {settings}
+: "${{KPRO_UV_FLAGS:=}}"
 """
 _SETTINGS = """\
 settings=$(unset SSL_CERT_FILE; python3 - <<'KPRO'

@@ -43,3 +43,12 @@ def connect(host: Host) -> str | None:
         drop(host)
         return str(error)
     return None
+
+
+def alive(host: Host) -> bool:
+    """Does the connection still stand, as far as this side knows? A machine without one of its own always does."""
+    connector = host.connector
+    if not isinstance(connector, SSHConnector):
+        return True
+    way = connector.client.get_transport() if host.connected and connector.client is not None else None
+    return way is not None and way.is_active()

@@ -10,9 +10,9 @@ from pydantic import ValidationError
 from checks.snapshot import CouldNotLook
 from provision.init import describe
 from provision.init.run import Asked, init
+from provision.printable import say_on_stderr
 from provision.run.commands import Answer
 from provision.run.errors import EXIT_DONE, RunError
-from provision.run.session import say_on_stderr
 from provision.spec import Ssh
 
 

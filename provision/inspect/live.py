@@ -12,10 +12,10 @@ from provision.inspect.recorded import tell
 from provision.inspect.report import Report
 from provision.inspect.requests import requests
 from provision.plan import PHASES
+from provision.printable import say_on_stderr
 from provision.run import runner
 from provision.run.commands import Answer, finish
 from provision.run.errors import EXIT_DONE
-from provision.run.session import say_on_stderr
 
 
 def inspect(inventory: str, limit: Sequence[str], as_json: bool) -> int:

@@ -17,10 +17,10 @@ from provision.inspect import recording
 from provision.inspect.requests import RECORDED, once, requests
 from provision.plan import PHASES
 from provision.planner import requests as planned
+from provision.printable import say_on_stderr
 from provision.run import runner
 from provision.run.commands import Answer, finish
 from provision.run.errors import EXIT_DONE, RunError
-from provision.run.session import say_on_stderr
 from provision.spec import Machine, Ssh
 
 LOCAL = "@local"

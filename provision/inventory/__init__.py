@@ -130,11 +130,11 @@ def load(
     reading = read(path)
     machines = groups.machines(reading)
     for name, machine in machines:
-        wrong, whole = judge(reading, machine, files)
+        wrong, apart = judge(reading, machine, files)
         reading.reasons += [reading.say(machine, name, where, text) for where, text in wrong]
-        if not whole:
-            more = "is not judged as a whole before that is right: more may follow"
-            reading.reasons.append(reading.say(machine, name, (), more))
+        for place in apart:
+            more = "is not judged as a whole, nor what depends on it, before that is right: more may follow"
+            reading.reasons.append(reading.say(machine, name, place, more))
     own = {
         name: frozenset(str(entry[0]) for entry in group)
         for name, group in reading.names.items()

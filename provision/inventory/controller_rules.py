@@ -86,9 +86,23 @@ def of_traffic(traffic: HAProxy | Hooks | None) -> Wrong:
 def of_key(path: Any) -> Wrong:
     """An API key; ``path`` as it was written, whatever that is."""
     if isinstance(path, str | Path) and str(path):
-        why = _secret(Path(path).expanduser())
+        file = Path(path).expanduser()
+        why = _secret(file) or _one_line(file)
         if why:
             yield ("api_key_file",), why
+
+
+def _one_line(path: Path) -> str | None:
+    """Why no client could send what a file holds as a key, or None."""
+    try:
+        key = path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        return f"{path} cannot be read as text"
+    if not key:
+        return f"{path} holds no key: it is blank"
+    if not key.isprintable():
+        return f"{path} holds more than one line, or what cannot be printed: a key is one line"
+    return None
 
 
 def _token(path: Path) -> str | None:

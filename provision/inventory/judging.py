@@ -7,26 +7,44 @@ from typing import Any
 
 from provision.forms import Where
 from provision.inventory import controller_rules, rules, secret_rules
-from provision.inventory.mending import Cannot, mended
-from provision.inventory.reading import Reading
+from provision.inventory.mending import Cannot, Mended, mended
+from provision.inventory.reading import Reading, item
 from provision.spec import Guest, Machine, Service, Spec
 
 Wrong = Iterator[tuple[Where, str]]
 
 
-def judge(reading: Reading, machine: Machine, files: bool) -> tuple[list[tuple[Where, str]], bool]:
-    """Every reason by field, and whether all of the machine could be judged. ``files``: this controller's are looked
-    at too."""
+def judge(reading: Reading, machine: Machine, files: bool) -> tuple[list[tuple[Where, str]], list[Where]]:
+    """Every reason by field, and the places of what could not be judged as a whole (empty: the machine itself).
+    ``files``: this controller's are looked at too."""
     try:
-        return list(_of(reading, machine, lambda whole: _machine(reading, whole, files))), True
+        how, found = _of(reading, machine, lambda whole: _machine(reading, whole, files))
     except Cannot:
-        return list(_apart(reading, machine, files)), False
+        return list(_apart(reading, machine, files)), [()]
+    return [*found, *_members(reading, machine, how, files)], how.apart
 
 
-def _of(reading: Reading, spec: Any, judged: Callable[[Any], Wrong]) -> Wrong:
+def _of(
+    reading: Reading, spec: Any, judged: Callable[[Any], Wrong]
+) -> tuple[Mended, list[tuple[Where, str]]]:
     """Raises Cannot before anything is judged."""
     whole, how = mended(reading, spec)
-    return how.judged(judged(whole))
+    return how, list(how.judged(judged(whole)))
+
+
+def _members(reading: Reading, spec: Spec, how: Mended, files: bool) -> Wrong:
+    """Those for which something stood in, each for itself: guests of a machine, services of a guest."""
+    for place in how.apart:
+        member: Any = spec
+        for part in place:
+            here = reading.built.get(id(member))
+            member = here.given.get(str(part)) if here is not None else item(member, part)
+        if isinstance(member, Service):
+            for where, text in _service(reading, member, files):
+                yield (*place, *where), text
+        elif isinstance(member, Guest):
+            for where, text in _guest_apart(reading, member, files):
+                yield (*place, *where), text
 
 
 def _machine(reading: Reading, machine: Machine, files: bool) -> Wrong:
@@ -44,16 +62,20 @@ def _apart(reading: Reading, machine: Machine, files: bool) -> Wrong:
     if files:
         yield from _parts(reading, machine, ("ssh", "hub"))
     for at, guest in reading.members(machine, "guests", Guest):
-        try:
-            found = list(_of(reading, guest, lambda whole: _guest(reading, whole, files)))
-        except Cannot:
-            found = [
-                (("services", index, *where), text)
-                for index, service in reading.members(guest, "services", Service)
-                for where, text in _service(reading, service, files)
-            ]
-        for where, text in found:
+        for where, text in _guest_apart(reading, guest, files):
             yield ("guests", at, *where), text
+
+
+def _guest_apart(reading: Reading, guest: Guest, files: bool) -> Wrong:
+    try:
+        how, found = _of(reading, guest, lambda whole: _guest(reading, whole, files))
+    except Cannot:
+        for index, service in reading.members(guest, "services", Service):
+            for where, text in _service(reading, service, files):
+                yield ("services", index, *where), text
+        return
+    yield from found
+    yield from _members(reading, guest, how, files)
 
 
 def _guest(reading: Reading, guest: Guest, files: bool) -> Wrong:
@@ -74,7 +96,7 @@ def _service(reading: Reading, service: Service, files: bool) -> Wrong:
             yield from controller_rules.of_service(whole, None)
 
     try:
-        yield from _of(reading, service, judged)
+        yield from _of(reading, service, judged)[1]
     except Cannot:
         if files:
             yield from _parts(reading, service, ("engine", "model", "drafter"))

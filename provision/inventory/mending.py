@@ -7,7 +7,7 @@ saw its stand-in would complain of something that nobody wrote.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from provision.forms import Where
 from provision.inventory.reading import Reading
-from provision.spec import Spec
+from provision.spec import Engine, Guest, Model, Service, Spec
 from provision.spec_base import watcher
 
 S = TypeVar("S", bound=Spec)
@@ -31,11 +31,26 @@ STAND_INS: dict[str, Callable[[int], Any]] = {
 }
 """What stands for a field that has no default, or whose default another may have: no two are equal that must not be."""
 
+PARTS: dict[Any, Callable[[int], Spec]] = {
+    Engine: lambda _: Engine(kind="standin", version="1.0.0"),
+    Model: lambda _: Model(repo="a/model", revision="0" * 40),
+}
+"""What stands for a part without which the rest could not be judged, by its kind."""
+
+MEMBERS: dict[str, Callable[[int], Spec]] = {
+    "services": lambda count: Service(
+        name=f"unnamed-{count}", engine=PARTS[Engine](count), model=PARTS[Model](count), port=65000 - count
+    ),
+    "guests": lambda count: Guest(name=f"unnamed-{count}", backend="lxc", id=str(900000000 + count)),
+}
+"""What stands for one of several that cannot be built at all, so that the others are judged as the whole that they
+are."""
+
 KEPT = ("machines", "guests", "services")
 """Never left out: what they hold would not be judged."""
 
 DECIDES: dict[str, tuple[str, ...]] = {
-    "engine": ("engine", "profile", "flags", "drafter", "api_key_file", "environment"),
+    "engine": ("engine", "profile", "flags", "drafter", "environment"),
     "profile": ("flags", "drafter"),
     "drafter": ("flags",),
     "model": ("flags",),
@@ -57,9 +72,11 @@ class Cannot(Exception):
 
 @dataclass
 class Mended:
-    """What could be built of a spec; ``holes``: the fields that were left out or stand in."""
+    """What could be built of a spec; ``holes``: the fields that were left out or stand in; ``apart``: those of
+    them that stand in for a member, which is judged by itself, or for a part that decides about others."""
 
     holes: list[Where] = field(default_factory=list)
+    apart: list[Where] = field(default_factory=list)
 
     def judged(self, wrong: Iterable[tuple[Where, str]]) -> Iterator[tuple[Where, str]]:
         """The reasons that no hole is behind."""
@@ -85,7 +102,11 @@ def _spec(reading: Reading, spec: S, at: Where, how: Mended) -> S:
     given: dict[str, Any] = {}
     for name, value in reading.built[id(spec)].given.items():
         try:
-            given[name] = _value(reading, value, (*at, name), how)
+            given[name] = (
+                _members(reading, value, (*at, name), how)
+                if name in MEMBERS and type(value) in (list, tuple)
+                else _value(reading, value, (*at, name), how)
+            )
         except Cannot:
             _leave_out(kind, given, name, at, how)
     while True:
@@ -106,6 +127,15 @@ def _cut(kind: type[Spec], given: dict[str, Any], place: Where, at: Where, how: 
     value = given.get(name)
     if isinstance(value, Spec) and inner:
         given[name] = _copy(value, inner, (*at, name), how)
+    elif isinstance(value, list | tuple) and inner and name in MEMBERS:
+        index, members = int(inner[0]), list(value)
+        try:
+            if not isinstance(members[index], Spec) or len(inner) == 1:
+                raise Cannot
+            members[index] = _copy(members[index], inner[1:], (*at, name, index), how)
+        except Cannot:
+            members[index] = _stands_for(name, (*at, name, index), how)
+        given[name] = members
     elif isinstance(value, list | tuple) and len(inner) > 1 and isinstance(value[int(inner[0])], Spec):
         index, members = int(inner[0]), list(value)
         members[index] = _copy(members[index], inner[1:], (*at, name, index), how)
@@ -134,12 +164,35 @@ def _value(reading: Reading, value: Any, at: Where, how: Mended) -> Any:
     return value
 
 
+def _members(reading: Reading, value: Sequence[Any], at: Where, how: Mended) -> list[Any]:
+    found = []
+    for index, member in enumerate(value):
+        try:
+            found.append(_value(reading, member, (*at, index), how))
+        except Cannot:
+            found.append(_stands_for(str(at[-1]), (*at, index), how))
+    return found
+
+
+def _stands_for(name: str, at: Where, how: Mended) -> Spec:
+    """Raises Cannot where something stood for it already."""
+    if at in how.apart:
+        raise Cannot
+    made = MEMBERS[name](len(how.holes))
+    how.holes.append(at)
+    how.apart.append(at)
+    return made
+
+
 def _leave_out(kind: type[Spec], given: dict[str, Any], name: str, at: Where, how: Mended) -> None:
     known = kind.model_fields.get(name)
     if name in KEPT:
         raise Cannot
     given.pop(name, None)
-    if known is not None and name in STAND_INS:
+    if known is not None and known.annotation in PARTS:
+        given[name] = PARTS[known.annotation](len(how.holes))
+        how.apart.append((*at, name))
+    elif known is not None and name in STAND_INS:
         given[name] = STAND_INS[name](len(how.holes))
     elif known is not None and known.is_required():
         raise Cannot

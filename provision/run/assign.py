@@ -16,11 +16,10 @@ from checks.bdf import Bdf
 from provision import inventory as inventories
 from provision.assign.handover import Handover, To
 from provision.plan import PHASES, Plan
-from provision.printable import printable
+from provision.printable import printable, say_on_stderr
 from provision.run import present, runner
 from provision.run.commands import Answer, connected, finish, told
 from provision.run.errors import EXIT_DONE, EXIT_REFUSED, EXIT_USAGE
-from provision.run.session import say_on_stderr
 from provision.spec import Machine
 
 

@@ -34,6 +34,7 @@ def _fails(session: Session, host: Host, machine: Machine, error: RunError) -> F
 
     def fail(state: State, host: Host) -> bool:
         session.tell_journal("failed", host=host.name, why=str(error))
+        session.failed_by[host.name] = error
         if error not in session.problems:
             session.problems.append(error)
             if isinstance(error, RebootPending):

@@ -18,6 +18,7 @@ from pyinfra.api.exceptions import PyinfraError
 
 from provision import inventory as inventories
 from provision.plan import Plan, parse_phases
+from provision.printable import say_on_stderr
 from provision.run import present, runner
 from provision.run.batches import batches
 from provision.run.errors import (
@@ -29,7 +30,6 @@ from provision.run.errors import (
     EXIT_USAGE,
     RunError,
 )
-from provision.run.session import say_on_stderr
 
 
 @dataclass(frozen=True)

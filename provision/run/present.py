@@ -92,6 +92,15 @@ def outcomes(results: Sequence[Outcome], *, proven: bool) -> None:
             f"reboot pending on {', '.join(pending)}: {changed} change(s) done, the rest comes after the reboot",
             fg="yellow",
         )
+    elif all(result.only_refused for result in results if result.exit_code) and any(
+        result.exit_code for result in results
+    ):
+        refused = sum(len(result.problems) for result in results)
+        _line(
+            f"{refused} candidate(s) refused, the reasons are above: what served before goes on"
+            + (", every service generates" if proven else ""),
+            fg="yellow",
+        )
     elif any(result.exit_code for result in results):
         _line(f"FAILED on {', '.join(failed) or 'the controller'}; the reasons are above", fg="red")
     elif changed:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,7 @@ from provision import inventory
 from provision.acts import cutover, service, stack
 from provision.acts.voice import Voice
 from provision.host import transport
+from provision.host.last_run import BACK
 from provision.planner import settle
 from provision.run import host_journal, present
 from provision.run.commands import Answer, connected, finish
@@ -128,9 +130,10 @@ def _go_back(session: Session, before: Before) -> tuple[tuple[str, ...], int]:
     if back is None:
         return (), EXIT_DONE
     voice = Voice(session.id, session.say)
+    item = {"kind": BACK, "subject": before.own.name, "text": _text(before)}
     try:
         session.check_lock(before.machine)
-        _note(session, before, "rollback", todo=[_text(before)])
+        _note(session, before, "rollback", **item, details={"digest": back.digest}, todo=[_text(before)])
         stack.stage(host, back, voice)
         # The guest itself remembers what was taken back: it does so also when nobody looks any more.
         was = going_back.taken_back(before.own, before.held, now(), session.id)
@@ -143,10 +146,12 @@ def _go_back(session: Session, before: Before) -> tuple[tuple[str, ...], int]:
         if was is not None:
             again = "No run puts what was taken back into service again, until it changes in the inventory"
             session.say(f"{host.name}: {again}, or in the guest: rm {was.path}")
-        _note(session, before, "rolled back", back=[_text(before)], left=[])
+        _note(session, before, "rolled back", **item, back=[_text(before)], left=[])
     except RunError as error:
         session.problems.append(error)
         session.say(f"{host.name}: {error}")
+        with suppress(RunError, OSError):
+            _note(session, before, "failed", **item, why=str(error))
         return (str(error),), error.exit_code or EXIT_ERROR
     return (), EXIT_DONE
 

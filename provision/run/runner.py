@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,9 +19,11 @@ from pyinfra.api.state import BaseStateCallback, State, StateStage
 from pyinfra.context import ctx_config, ctx_inventory, ctx_state
 
 from provision.host import transport
+from provision.migrate.standing import Migrating
 from provision.plan import Plan
-from provision.run.errors import EXIT_ERROR, EXIT_INTERRUPTED, RunError
+from provision.run.errors import EXIT_ERROR, EXIT_INTERRUPTED, CandidateRefused, RunError
 from provision.run.session import Session
+from provision.run.told import quiet
 from provision.spec import Machine
 from provision.templates import house
 
@@ -38,6 +40,13 @@ class Outcome:
     exit_code: int
     pending: tuple[str, ...] = ()
     trials: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def only_refused(self) -> bool:
+        """Did it end with 1 for nothing but candidates that were refused?"""
+        refused = [problem for problem in self.problems if isinstance(problem, CandidateRefused)]
+        hosts = {problem.host for problem in refused}
+        return bool(refused) and len(refused) == len(self.problems) and set(self.failed) <= hosts
 
     def failed_on(self, machine: Machine) -> bool:
         """A machine fails as a unit: with its metal or with any of its guests. A pending reboot is no failure."""
@@ -113,9 +122,14 @@ class Progress(BaseStateCallback):
     def operation_host_error(  # type: ignore[override]
         self, state: State, host: Host, op_hash: str, retry_count: int = 0, max_retries: int = 0
     ) -> None:
-        # pyinfra knows success and failure only; a machine that waits for its reboot has not failed.
-        waits = host.data.machine.name in self.session.pending
-        self._ended(state, host, op_hash, "waits for the reboot" if waits else "FAILED")
+        # pyinfra knows success and failure only; a machine that waits for its reboot has not failed, nor has one whose
+        # candidate was refused.
+        if host.data.machine.name in self.session.pending:
+            self._ended(state, host, op_hash, "waits for the reboot")
+        elif isinstance(self.session.failed_by.get(host.name), CandidateRefused):
+            self._ended(state, host, op_hash, "one was refused, and what served before goes on")
+        else:
+            self._ended(state, host, op_hash, "FAILED")
 
     def _name(self, state: State, op_hash: str) -> str:
         return ", ".join(sorted(state.get_op_meta(op_hash).names))
@@ -126,7 +140,7 @@ class Progress(BaseStateCallback):
         name = self._name(state, op_hash)
         self.seconds[name] = self.seconds.get(name, 0.0) + took
         if how != "done" or any(item.host == host.name for item in self.session.changed[changes:]):
-            after = "" if how.startswith("waits") else f" in {took:.1f} s"
+            after = f" in {took:.1f} s" if how in ("done", "FAILED") else ""
             self.say(f"{host.name}: {name}: {how}{after}")
 
 
@@ -140,9 +154,14 @@ def connected(
     say: Callable[[str], None],
     reboot: bool = False,
     report: bool = True,
+    migrating: Migrating | None = None,
+    within: Session | None = None,
+    machines: Mapping[str, Machine] | None = None,
 ) -> Iterator[Run]:
     """Connects to the machines of an inventory file; ``limit`` names the pyinfra hosts, none means all;
     ``reboot``: machines may boot even where the inventory does not allow it; ``report``: the run's report is written.
+    ``migrating``: the migration that this is part of. ``within``: a session whose locks and journal this one uses and
+    leaves open. ``machines``: what stands for machines of the inventory, by their names.
 
     Raises RunError when one cannot be reached.
     """
@@ -155,10 +174,21 @@ def connected(
     config.lock_current_state()
     with ctx_state.use(state), ctx_config.use(config):
         hosts = make_inventory(str(inventory), cwd=state.cwd, override_data={})
+        _stand_for(hosts.host_data, machines or {})
         with ctx_inventory.use(hosts):
             state.init(hosts, config, initial_limit=[hosts.get_host(name) for name in limit] or None)
-            session = Session(state, phases=phases, reason=reason, reboot=reboot, say=say, report=report)
+            session = Session(
+                state,
+                phases=phases,
+                reason=reason,
+                reboot=reboot,
+                say=say,
+                report=report,
+                migrating=migrating,
+                within=within,
+            )
             state.kpro_session = session  # type: ignore[attr-defined]
+            quiet()
             transport.watch(state)
             _connect(state)
             try:
@@ -175,6 +205,17 @@ def connected(
                 state.pool.kill(timeout=10)
                 session.close()
                 disconnect_all(state)
+
+
+def _stand_for(data: Mapping[str, dict[str, Any]], machines: Mapping[str, Machine]) -> None:
+    """Puts these specs in the place of the inventory's, for each pyinfra host of their machines."""
+    for given in data.values():
+        machine = machines.get(given["machine"].name) if "machine" in given else None
+        if machine is not None:
+            given["machine"] = machine
+            names = {guest.name: guest for guest in machine.guests}
+            if "guest" in given and given["guest"].name in names:
+                given["guest"] = names[given["guest"].name]
 
 
 def _connect(state: State) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import sys
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -14,30 +13,26 @@ from gevent.lock import RLock
 from pyinfra.api.host import Host
 from pyinfra.api.state import State
 
-from checks.snapshot import CouldNotLook
 from provision.assign.handover import Handover
-from provision.host import view
-from provision.host.observe import observe
 from provision.host.reboot import FOLLOWS_A_BOOT
 from provision.host.swap import STOP
 from provision.hub.controller import hide_token
+from provision.migrate.standing import Migrating
 from provision.plan import PHASES, Item, Plan
-from provision.planner import Observed, Wanted, guest_requests, plan_machine, requests, restrict
-from provision.printable import printable
+from provision.planner import Observed, Wanted, plan_machine, restrict
+from provision.printable import say_on_stderr
 from provision.report.write import tell as tell_report
 from provision.run import earlier, host_journal, lock
 from provision.run.errors import EXIT_DONE, EXIT_ERROR, HostChanged, RebootPending, RunError
 from provision.run.exchange import Exchange
 from provision.run.hub import Asked
 from provision.run.journal import Journal, new_run_id
+from provision.run.locks import Locks
+from provision.run.looking import look
 from provision.run.told import Operations
 from provision.run.tried import Tried
 from provision.run.wanted import wanted_for
 from provision.spec import Machine
-
-
-def say_on_stderr(text: str) -> None:
-    print(printable(text), file=sys.stderr, flush=True)  # noqa: T201
 
 
 class Session:
@@ -51,11 +46,16 @@ class Session:
         reason: str = "pyinfra",
         reboot: bool = False,
         say: Callable[[str], None] = say_on_stderr,
+        migrating: Migrating | None = None,
+        within: Session | None = None,
         report: bool = True,
     ) -> None:
         hide_token()
         self.state = state
-        self.id = new_run_id()
+        self.migrating = migrating or Migrating()
+        self._within = within
+        self.facts: dict[str, Any] = {}
+        self.id: str = within.id if within else self.migrating.run or new_run_id()
         self.phases = tuple(phases)
         self.reason = reason
         self.reboot = reboot
@@ -63,12 +63,13 @@ class Session:
         self.usage: RunError | None = None
         self.problems: list[RunError] = []
         self.pending: dict[str, RebootPending] = {}
+        self.failed_by: dict[str, RunError] = {}
         self.ended: int | None = None
         self.changed: list[Item] = []
         self.tried = Tried()
         self._journal: Journal | None = None
         self._report = report
-        self._locks: dict[str, lock.MachineLock] = {}
+        self._locks: Locks = within._locks if within else Locks()
         self._lost: dict[str, RunError] = {}
         self._said: set[str] = set()
         self._observed: dict[str, Observed] = {}
@@ -94,9 +95,11 @@ class Session:
 
     @property
     def journal(self) -> Journal:
+        if self._within is not None:
+            return self._within.journal
         if self._journal is None:
             self._journal = Journal(self.id)
-            self._journal.begin(self.reason, phases=self.phases)
+            self._journal.begin(self.reason, phases=self.phases, **self.facts)
         return self._journal
 
     def open_journal(self) -> None:
@@ -110,7 +113,9 @@ class Session:
 
     def wanted(self, machine: Machine) -> Wanted:
         if machine.name not in self._wanted:
-            self._wanted[machine.name] = replace(wanted_for(machine), answers=self.hub.answers)
+            self._wanted[machine.name] = replace(
+                wanted_for(machine), answers=self.hub.answers, migrating=self.migrating
+            )
         return self._wanted[machine.name]
 
     def host(self, name: str) -> Host:
@@ -130,30 +135,8 @@ class Session:
         """What the machine looks like in this epoch: read once, and again after a change."""
         with self._one_at_a_time[machine.name]:
             if machine.name not in self._observed:
-                self._observed[machine.name] = self._observe(machine)
+                self._observed[machine.name] = look(self, machine)
             return self._observed[machine.name]
-
-    def _observe(self, machine: Machine) -> Observed:
-        asked = requests(machine, self.handovers.get(machine.name))
-        host = observe(self.host(machine.host_name), asked)
-        self.exchange.saw(machine, host)
-        wanted, scope = self.wanted(machine), self.hosts_in_limit(machine)
-        guests = {}
-        for guest in machine.guests:
-            name = machine.guest_host_name(guest)
-            if name not in scope and machine.host_name not in scope:
-                continue
-            try:
-                running = view.guest_state(host, guest) == "running"
-            except CouldNotLook:
-                running = False
-            guests[guest.name] = (
-                observe(self.host(name), guest_requests(machine, guest, wanted.services[guest.name]))
-                if running
-                # Its files are as they were when this run stopped it.
-                else self.exchange.inside(name)
-            )
-        return Observed(host, guests)
 
     def exchanging(self, machine: Machine) -> bool:
         """Is an exchange of the driver under way, which must not be left half-way?"""
@@ -205,14 +188,14 @@ class Session:
     def take_lock(self, machine: Machine) -> None:
         """Once per run and machine; what was seen before is looked at again."""
         with self._one_at_a_time[machine.name]:
-            if machine.name in self._locks:
+            if self._locks.has(machine.name):
                 return
             if machine.name in self._lost:
                 raise self._lost[machine.name]
             before = self._observed.get(machine.name)
             owner = lock.Owner.here(self.id, self.reason)
             try:
-                self._locks[machine.name] = lock.take(self.host(machine.host_name), owner, self.say)
+                self._locks.take(machine.name, self.host(machine.host_name), owner, self.say)
             except RunError as error:
                 # The machine and its guests ask for one lock: the answer to one is the answer to all.
                 self._lost[machine.name] = error
@@ -224,21 +207,33 @@ class Session:
     def rebooted(self, machine: Machine) -> None:
         """The machine has booted: its lock is taken anew, nothing that was seen holds. Raises Locked."""
         with self._one_at_a_time[machine.name]:
-            held = self._locks.pop(machine.name, None)
-            if held is not None:
-                with contextlib.suppress(OSError):
-                    held.release()
+            self._locks.let_go(machine.name)
             self._rebooted.add(machine.name)
             self.take_lock(machine)
 
     def lock_is_lost(self, machine: Machine) -> None:
         """The machine did not come back: there is no lock to give back at the end."""
-        self._locks.pop(machine.name, None)
+        self._locks.forget(machine.name)
+
+    def keep_lock(self, machine: Machine) -> None:
+        """The machine's lock is held: taken, or taken anew where the way to it broke. Raises RunError."""
+        if self._locks.has(machine.name) and not self._locks.alive(machine.name):
+            self._locks.let_go(machine.name)
+        self.take_lock(machine)
+
+    def give_back(self, machine: Machine) -> None:
+        """Others may have the machine; before the way to it is closed."""
+        self._locks.let_go(machine.name)
+
+    def belong_to(self, migrating: Migrating) -> None:
+        """All that comes is a part of this migration, under its id. Nothing may have been written before."""
+        self.migrating = migrating
+        self.id = self._within.id if self._within else migrating.run
+        self._wanted.clear()
 
     def check_lock(self, machine: Machine) -> None:
         """Raises RunError when the lock was lost, because the way to the machine broke."""
-        held = self._locks.get(machine.name)
-        if held is None or not held.alive:
+        if not self._locks.alive(machine.name):
             raise RunError(
                 f"the lock of {machine.name} is gone (the connection broke?): nothing more is changed"
             )
@@ -270,12 +265,9 @@ class Session:
 
     def close(self) -> None:
         """Gives the machines back. A machine that cannot be reached any more frees its lock by itself."""
-        for held in self._locks.values():
-            try:
-                held.release()
-            except OSError as error:
-                self.say(f"a lock was not given back properly: {error}")
-        self._locks.clear()
+        if self._within is not None:
+            return
+        self._locks.release_all(self.say)
         if self._journal is not None:
             failed = sorted(host.name for host in self.state.failed_hosts)
             changed = [item.id for item in self.changed]

@@ -1,7 +1,9 @@
-"""What the journal is told of pyinfra's own operations."""
+"""What the journal is told of pyinfra's own operations, and what pyinfra itself need not say."""
 
 from __future__ import annotations
 
+import logging
+import re
 import time
 from typing import TYPE_CHECKING
 
@@ -46,3 +48,12 @@ class Operations(BaseStateCallback):
 
 def _name(state: State, op_hash: str) -> str:
     return ", ".join(sorted(state.get_op_meta(op_hash).names))
+
+
+def quiet() -> None:
+    """How many commands an operation sent before it failed says nothing here: why it failed is told by the run."""
+    logging.getLogger("pyinfra").addFilter(_says_something)
+
+
+def _says_something(record: logging.LogRecord) -> bool:
+    return re.search(r"executed \d+ commands", record.getMessage()) is None

@@ -13,13 +13,13 @@ from pyinfra.api.state import State
 from provision.acts import baseline
 from provision.host import transport
 from provision.plan import Item
-from provision.run import host_journal
+from provision.run import host_journal, readings
 from provision.run.carrying import carried
 from provision.run.errors import CandidateRefused, RunError
 from provision.run.session import Session
-from provision.spec import Guest, Machine
-from provision.stack import baselines, candidate, sameness, trials
-from provision.stack.cutover import Cutover, Measure
+from provision.spec import Machine
+from provision.stack import candidate, trials
+from provision.stack.cutover import Cutover
 from provision.stack.trials import NoVerdict, Trial
 
 
@@ -41,7 +41,7 @@ def tried(session: Session, machine: Machine, item: Item) -> Callable[[State, Ho
         if isinstance(item.payload, Cutover) and not told:
             _tell(session, machine, host, item, outcome(host, item.payload, session.id))
         if went_well and not told:
-            _keep(session, machine, host, item.payload)
+            readings.keep(session, machine, host, item.payload.desired, item.payload.digest, session.id)
         return went_well
 
     return run
@@ -93,19 +93,3 @@ def _tell(session: Session, machine: Machine, host: Host, item: Item, seen: Tria
     with suppress(RunError, OSError):
         line = session.journal.write("trial", **facts)
         host_journal.append(session.host(machine.host_name), session.id, line)
-
-
-def _keep(session: Session, machine: Machine, host: Host, asked: Cutover | Measure) -> None:
-    """Whether the fresh reading becomes the baseline. A reading that cannot be kept is said, and fails nothing."""
-    guest: Guest = host.data.guest
-    desired = asked.desired
-    to = baselines.belongs(machine, guest, desired) if asked.digest == desired.digest else None
-    shape = sameness.shape(desired) if to is not None else ""
-    try:
-        told = baseline.keep(host, desired.name, asked.digest, to, session.id, shape)
-    except RunError as error:
-        session.say(f"{host.name}: {error}")
-        return
-    for path, why in told.items():
-        session.tell_journal("baseline", host=host.name, service=desired.name, path=path, why=why)
-        session.say(f"{host.name}: baseline of {desired.name} kept in {path}: {why}")

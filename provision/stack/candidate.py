@@ -52,7 +52,7 @@ def choose(own: DesiredService, held: Held | None, again: str = "") -> Choice:
     if _is_candidate(own, held, promoted):
         # The candidate is the service already, and something beside it changed: environment, key, address, model.
         if _was_refused(held.verdict, promoted, asked(own.service)):
-            return _unchanged(own, held.verdict, notes, again)
+            return _unchanged(own, held, held.verdict, notes, again)
         return Choice(promoted, None, notes)
     stays = _earlier(own, promoted, held)
     if held.allows(promoted.digest) and not stays:
@@ -75,13 +75,21 @@ def _own(own: DesiredService, held: Held, notes: tuple[str, ...], again: str) ->
         or not _was_refused(last, own, asked_of_own(own.service))
     ):
         return Choice(own, None, notes)
-    return _unchanged(own, last, notes, again)
+    return _unchanged(own, held, last, notes, again)
 
 
-def _unchanged(own: DesiredService, refused: trials.Trial, notes: tuple[str, ...], again: str) -> Choice:
+_KEY = ", and a key that was given up still opens it"
+
+
+def _unchanged(
+    own: DesiredService, held: Held, refused: trials.Trial, notes: tuple[str, ...], again: str
+) -> Choice:
     """What stands, where what the inventory says of the service was refused: it is not in force, so not in sync."""
+    known = next((one.beside for one in held.verdicts if one.digest == held.stands and one.beside), "")
+    other = sameness.other(known, own) if known else ""
     blocked = (
-        f"{own.name} runs as it was before: what the inventory says of it was refused, and is not in force",
+        f"{own.name} runs as it was before: what the inventory says of it was refused, and is not in force"
+        + (f" (another {other})" if other else ""),
         "a key or an address that was given up still counts",
         "change it in the inventory, or have it tried again as the note says",
     )
@@ -136,12 +144,13 @@ def _earlier(own: DesiredService, promoted: DesiredService, held: Held) -> str |
 def _not_in_force(own: DesiredService, held: Held) -> tuple[str, str, str] | None:
     """What stands is a candidate of an earlier inventory: what the service says now cannot be given to it."""
     known = held.record(held.stands)
-    if known is None or not known.beside or known.beside == sameness.beside(own):
+    other = sameness.other(known.beside, own) if known is not None and known.beside else ""
+    if not other:
         return None
     return (
-        f"{own.name} runs a candidate that the inventory no longer has, the candidate of today was refused, and "
-        "environment, key, address or model of the service are others than the one that runs was started with",
-        "they are not in force, and a key that was given up still opens it",
+        f"{own.name} runs a candidate that the inventory no longer has, the candidate of today was refused, and of the "
+        f"service the inventory says another {other} than the one that runs was started with",
+        "that is not in force" + (_KEY if "key" in other else ""),
         "write the candidate that runs into the inventory again, or take the candidate out, so that the service's own "
         "profile comes back with them",
     )

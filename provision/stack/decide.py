@@ -6,7 +6,7 @@ that a bare guest needs, and decided again when it runs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from checks.snapshot import CouldNotLook, Snapshot
 from provision.plan import Item, Plan, Refusal, Step
@@ -74,9 +74,11 @@ def stack_plan(
     pyz: Shipped,
     uv: Shipped | None,
     answers: Answers | None = None,
+    arriving: Collection[str] = (),
 ) -> Plan:
     """What the guest lacks, and why it cannot be given. A guest with GPUs and no service gets the gate alone. ``uv``
-    may be None where there is no service; ``answers`` are what the hub said about models."""
+    may be None where there is no service; ``answers`` are what the hub said about models; ``arriving``: the folders of
+    those that come from another host."""
     where = f"machine.guests[{machine.guests.index(guest)}]"
     name = machine.guest_host_name(guest)
     items: list[Item] = []
@@ -105,12 +107,15 @@ def stack_plan(
                     changed.add(profile.digest)
                 items += made
                 items += models.model_items(
-                    machine, guest, profile, host, inside, refusals, field, answers, notes
+                    machine, guest, profile, host, inside, refusals, field, answers, notes, arriving
                 )
-            items += serving.decide(at, choice, changed, refusals)
-            notes += choice.notes
-            at_work = under_way.read(desired.name, inside)
-            notes += [at_work.text] if at_work else []
+            cut = under_way.read(desired.name, inside)
+            notes += [*choice.notes, *([cut.text] if cut else [])]
+            if cut is not None and cut.at_work:
+                # Whoever applies it waits for the end, and decides then: what stands against it may be its doing.
+                items += map(cut.later, serving.decide(at, choice, changed, []))
+            else:
+                items += serving.decide(at, choice, changed, refusals)
         profiles = [one.engine for desired in services for one in serving.family(desired)]
         notes += engine_decide.earlier(profiles, inside)
         notes += former.notes(inside, {desired.service.unit for desired in services})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from checks.snapshot import Snapshot
@@ -75,11 +75,14 @@ def model_items(
     where: str,
     answers: Answers | None = None,
     notes: list[str] | None = None,
+    arriving: Collection[str] = (),
 ) -> list[Item]:
     """What is to be put or fetched, on the machine or, where the guest has a volume of its own, inside. Raises
     CouldNotLook."""
     items = []
     for model in desired.models:
+        if model.directory in arriving:
+            continue
         place = on_machine(machine, guest, model.directory)
         if model.spec is not None and model.spec.origin in fetching.FETCHED:
             seen, directory = (inside, model.directory) if place is None else (host, place)

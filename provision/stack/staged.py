@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 _WORD = re.compile(r'"((?:[^"\\]|\\.)*)"|([^ ]+)')
+_ESCAPE = re.compile(r"\\(x[0-9a-f]{2}|.)")
 _ESCAPES = {"n": "\n", "\\": "\\", '"': '"'}
 
 
@@ -20,10 +21,12 @@ def command_of(unit: str) -> tuple[str, ...]:
 
 
 def _word(match: re.Match[str]) -> str:
-    text = (
-        match[2] if match[1] is None else re.sub(r"\\(.)", lambda one: _ESCAPES.get(one[1], one[0]), match[1])
-    )
+    text = match[2] if match[1] is None else _ESCAPE.sub(_unescaped, match[1])
     return text.replace("%%", "%").replace("$$", "$")
+
+
+def _unescaped(one: re.Match[str]) -> str:
+    return chr(int(one[1][1:], 16)) if len(one[1]) > 1 else _ESCAPES.get(one[1], one[0])
 
 
 def variables_of(environment: str) -> dict[str, str]:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from checks.snapshot import Snapshot
+from provision.plan import Item
 from provision.stack import trials
-from provision.stack.desired import DesiredService
 from provision.stack.trials import NoVerdict, Trial
 
 
 @dataclass(frozen=True)
 class UnderWay:
-    """``at_work``: its unit runs; else it was cut off, and not mended yet. ``since``: as systemd has it."""
+    """``at_work``: its unit runs; else it was cut off, and not mended yet. ``phase``: empty where it is in none, at its
+    begin and its end. ``ending``: it is being stopped, and mends what it left. ``since``: as systemd has it."""
 
     name: str
     at_work: bool
@@ -23,12 +24,13 @@ class UnderWay:
     mode: str = ""
     run: str = ""
     digest: str = ""
+    ending: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         return {
             "unit": self.unit,
             "at_work": self.at_work,
-            "phase": self.phase,
+            "phase": self.phase or None,
             "since": self.since or None,
             "mode": self.mode or None,
             "run": self.run or None,
@@ -51,12 +53,30 @@ class UnderWay:
         beside = self.mode == "beside" and self.phase in ("open", "trial", "gate", "drain")
         meanwhile = "serves meanwhile" if beside else "may be down meanwhile"
         return (
-            f"{self.unit} is at work: phase {self.phase}"
+            f"{self.unit} is at work: {self._where}"
             + (f", {self.mode}" if self.mode else "")
             + (f", since {self.since}" if self.since else "")
             + f"{by}. {service} {meanwhile}: do not start or stop it by hand; apply waits for the end and says what "
             "came of it"
         )
+
+    @property
+    def _where(self) -> str:
+        if self.ending:
+            return "it ends, and what it left half-way is put back"
+        return f"phase {self.phase}" if self.phase else "it has just begun, or is just over"
+
+    def later(self, item: Item) -> Item:
+        """A change of its service as it is shown meanwhile: what it will come to nobody can tell yet."""
+        return replace(item, text=f"once {self.unit} has ended{_IF}{item.text}")
+
+
+def waits(item: Item) -> bool:
+    """Is it one that ``later`` made?"""
+    return _IF in item.text
+
+
+_IF = ", if it is then still due: "
 
 
 def request(name: str) -> str:
@@ -89,11 +109,12 @@ def read(name: str, inside: Snapshot | None) -> UnderWay | None:
     return UnderWay(
         name,
         True,
-        phase or "open",
+        phase,
         pairs.get("ActiveEnterTimestamp", ""),
         told.get("mode", ""),
         told.get("run", ""),
         told.get("digest", digest),
+        pairs.get("ActiveState") == "deactivating",
     )
 
 
@@ -107,22 +128,30 @@ def _told(text: str) -> dict[str, str]:
     return {name: value for name, value in data.items() if isinstance(value, str)}
 
 
-def came_of(was: UnderWay, desired: DesiredService, after: Snapshot | None) -> str:
-    """What came of one that was at work when it was looked at first. Raises CouldNotLook."""
-    name = desired.name
-    began = f"the cut-over of kpro-{name}.service that run {was.run or '(unknown)'} began"
+def began(name: str, run: str) -> str:
+    return f"the cut-over of kpro-{name}.service that run {run or '(unknown)'} began"
+
+
+def verdict(name: str, run: str, digest: str, after: Snapshot | None) -> tuple[str, Trial] | None:
+    """What the guest remembers of a cut-over that has ended, and of what it was one. ``digest``: empty where it is not
+    known which profile was tried. Raises CouldNotLook."""
     for path, what in (
         (trials.path(name), "the candidate"),
         (trials.service_path(name), "the changed profile"),
+        (trials.back_path(name), "the profile that served before"),
     ):
         found = _record(path, after)
-        if found is None or found.run != was.run or found.digest != was.digest:
-            continue
-        down = f", down for {found.downtime_s:.1f} s" if found.downtime_s is not None else ""
-        why = found.why.strip().splitlines()
-        cause = f": {why[0]}" if why and not found.accepted else ""
-        return f"{began} has ended: {what} was {found.verdict} ({found.mode}{down}){cause}"
-    return f"{began} has ended without a verdict; its own words: /run/kpro-cutover/{name}/log in the guest"
+        if found is not None and found.run == run and digest in ("", found.digest):
+            return what, found
+    return None
+
+
+def came_of(name: str, what: str, found: Trial) -> str:
+    """The same, in words."""
+    down = f", down for {found.downtime_s:.1f} s" if found.downtime_s is not None else ""
+    why = found.why.strip().splitlines()
+    cause = f": {why[0]}" if why and not found.accepted else ""
+    return f"{began(name, found.run)} has ended: {what} was {found.verdict} ({found.mode}{down}){cause}"
 
 
 def _record(path: str, inside: Snapshot | None) -> Trial | None:

@@ -65,8 +65,25 @@ def quoted(value: str) -> str:
 
 
 def unit_word(word: str) -> str:
-    """One word of an ExecStart line: specifiers and variables off, quoted where systemd would split."""
+    """One word of an ExecStart line: specifiers and variables off, quoted where systemd would split, and control
+    characters by their number: a line of a unit ends at a carriage return too (systemd, read_line() of fileio.c;
+    escapes: systemd.syntax(7)). Raises ValueError for a NUL, which no argument can hold."""
+    if "\0" in word:
+        raise ValueError("an argument holds a NUL byte: no program can be given it")
     word = word.replace("%", "%%").replace("$", "$$")
-    if word and not any(char in word for char in " \t\n\"'\\;"):
+    if word and not any(char in " \"'\\;" or _control(char) for char in word):
         return word
-    return '"' + word.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+    return (
+        '"' + "".join(_ESCAPED.get(char) or (_hex(char) if _control(char) else char) for char in word) + '"'
+    )
+
+
+_ESCAPED = {"\\": "\\\\", '"': '\\"', "\n": "\\n"}
+
+
+def _control(char: str) -> bool:
+    return char < " " or char == "\x7f"
+
+
+def _hex(char: str) -> str:
+    return f"\\x{ord(char):02x}"

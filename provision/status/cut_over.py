@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from checks.snapshot import Snapshot
-from provision.plan import Item, Step
+from provision.host.last_run import Begun, LastRun
+from provision.plan import Item
 from provision.stack import under_way
-from provision.status.looks import LastRun
+from provision.stack.under_way import waits
 
 
 def kept(name: str, inside: Snapshot | None) -> dict[str, Any]:
@@ -26,30 +27,45 @@ def lines(service: Mapping[str, Any]) -> list[str]:
 
 def pending(items: Sequence[Item], guests: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     """What a plan has to do. Of a service whose cut-over is at work nobody can tell, and nothing is to be done by hand:
-    one line says so instead of its steps 9 and 10."""
-    busy = {
-        service["service"]: service["cut_over"]["unit"]
+    one line says so instead of its steps."""
+    busy = [
+        service["cut_over"]["unit"]
         for guest in guests
         for service in guest["services"]
         if (service.get("cut_over") or {}).get("at_work")
-    }
-    told = [
-        f"nothing by hand: {busy[item.subject]} is at work; look again when it has ended [{item.host}]"
-        if item.step >= Step.GATE and item.subject in busy
-        else f"{item.text} [{item.host}]"
-        for item in items
     ]
-    return tuple(dict.fromkeys(told))
+    told = [f"nothing by hand: {unit} is at work; look again when it has ended" for unit in busy]
+    return tuple(dict.fromkeys([*told, *(f"{item.text} [{item.host}]" for item in items if not waits(item))]))
 
 
 def ended(run: LastRun, guests: Sequence[Mapping[str, Any]]) -> LastRun:
-    """A cut-over that its run began and did not see the end of has ended, where its guest remembers that very run."""
+    """Cut-overs that their run began and did not see the end of have ended, where the guest remembers that very run;
+    one that puts nothing to the proof is over when none is at work and what serves was seen well."""
+    left, over = [], list(run.ended_alone)
+    for one in run.begun:
+        service = _service(one, guests) if one.is_cut_over else None
+        said = _ended(one, run.run, service) if service is not None else ""
+        if said:
+            over.append(f"{one.text}: it ended without its run, {said}")
+        else:
+            left.append(one)
+    return replace(run, begun=tuple(left), ended_alone=tuple(over))
+
+
+def _service(one: Begun, guests: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
     for guest in guests:
+        if one.host and one.host.rpartition("/")[2] != guest["guest"]:
+            continue
         for service in guest["services"]:
-            if run.unfinished is None or service["service"] != run.unfinished_service:
-                continue
-            for one in (service.get("verdict"), service.get("last_cut_over")):
-                if one and one["run"] == run.run:
-                    text = f"{run.unfinished}: it ended without its run, {one['verdict']}"
-                    return replace(run, unfinished=None, ended_alone=text)
-    return run
+            if service["service"] == one.subject:
+                return dict(service)
+    return None
+
+
+def _ended(one: Begun, run: str, service: Mapping[str, Any]) -> str:
+    if service.get("cut_over"):
+        return ""
+    for known in (service.get("verdict"), service.get("last_cut_over"), service.get("last_way_back")):
+        if known and known["run"] == run and one.digest in ("", known["digest"]):
+            return str(known["verdict"])
+    return "without a verdict; what serves now was seen well" if service.get("seen_well") else ""

@@ -11,11 +11,11 @@ from provision import inventory as inventories
 from provision.host.observe import observe
 from provision.plan import PHASES
 from provision.planner import settle
+from provision.printable import say_on_stderr
 from provision.run import runner
 from provision.run.commands import Answer, finish
 from provision.run.errors import EXIT_DONE, EXIT_ERROR, RunError
 from provision.run.lock import describe
-from provision.run.session import say_on_stderr
 from provision.spec import Machine
 from provision.status import looks, verdicts
 from provision.status.state import Status, status_of, unreachable
@@ -62,7 +62,7 @@ def _of(path: Path, machine: Machine, hosts: Sequence[str], inventory: str) -> S
         host = run.session.host(machine.host_name)
         beside = observe(host, list(looks.REQUESTS))
         try:
-            wrote = looks.written(looks.changes(beside))
+            wrote = looks.written(looks.changes(beside), [guest.id for guest in machine.guests])
             digests = observe(host, looks.drift_requests(wrote))
         except CouldNotLook:
             wrote, digests = {}, None

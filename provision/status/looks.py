@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
 
 from checks.snapshot import CouldNotLook, Snapshot
+from provision.host import last_run
 from provision.host.changes import Change, parse
 
 MANIFEST = "/var/lib/kpro/manifest.json"
-JOURNAL = "/var/lib/kpro/journal"
 
 # The lock itself is not tried: whoever takes it at this moment would be turned away.
 _LOCK = (
@@ -20,75 +17,13 @@ _LOCK = (
     '[ -r /proc/locks ] || exit 1; if grep -qE "FLOCK .*:$i " /proc/locks; '
     "then echo held; cat /run/kpro/lock; else echo free; fi"
 )
-_LAST = (
-    f"cd {JOURNAL} 2>/dev/null || {{ [ ! -e {JOURNAL} ] && exit 0; exit 1; }}; "
-    'last=; for f in *.jsonl; do [ ! -e "$f" ] || last=$f; done; '
-    '[ -n "$last" ] || exit 0; printf \'%s\\n\' "$last"; tail -n 200 "$last"'
-)
 
 REQUESTS = (
     f"file:{MANIFEST}",
     f"cmd:lock-held:{_LOCK}",
-    f"cmd:last-run:{_LAST}",
+    last_run.REQUEST,
     "cmd:uptime:cat /proc/uptime",
 )
-
-_CUT_OVERS = ("service.cutover", "service.candidate")
-
-
-@dataclass(frozen=True)
-class LastRun:
-    """The newest run that changed the machine, by the machine's own journal: how many changes were done, what failed
-    last, when (as the journal has it). ``unfinished_service``: whose cut-over it is that was begun and not ended.
-    ``ended_alone``: such a one that has ended since, by what its guest remembers."""
-
-    run: str
-    at: str
-    done: int
-    failed: str | None
-    unfinished: str | None
-    unfinished_service: str | None = None
-    ended_alone: str | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        return {
-            "run": self.run,
-            "at": self.at,
-            "changes_done": self.done,
-            "failed": self.failed,
-            "begun_and_not_ended": self.unfinished,
-            "ended_without_its_run": self.ended_alone,
-        }
-
-
-def last_run(snapshot: Snapshot) -> LastRun | None:
-    """None: nothing was ever changed. Raises CouldNotLook."""
-    code, output = snapshot.command("last-run")
-    if code != 0:
-        raise CouldNotLook(f"{JOURNAL} cannot be read: {output.strip()[:200]}")
-    name, _, rest = output.partition("\n")
-    if not name.strip():
-        return None
-    done, failed, begun, at = 0, None, None, ""
-    service: str | None = None
-    for line in rest.splitlines():
-        try:
-            event = json.loads(line)
-        except ValueError:
-            continue
-        if not isinstance(event, dict):
-            continue
-        at = str(event.get("at", at))
-        text = str(event.get("text", event.get("subject", "")))
-        match event.get("event"):
-            case "begin":
-                begun = text
-                service = str(event.get("subject")) if event.get("kind") in _CUT_OVERS else None
-            case "done":
-                done, begun = done + 1, None
-            case "failed":
-                failed, begun = f"{text}: {event.get('why', '')}", None
-    return LastRun(name.strip().removesuffix(".jsonl"), at, done, failed, begun, service)
 
 
 def lock_holder(snapshot: Snapshot) -> str | None:
@@ -109,9 +44,14 @@ def changes(snapshot: Snapshot) -> tuple[Change, ...]:
         raise CouldNotLook(f"{MANIFEST} is none of kpro's: {error}") from error
 
 
-def written(found: Sequence[Change]) -> dict[str, Change]:
-    """The files that kpro wrote last, by path, with the sha256 that they were given."""
-    return {change.path: change for change in found if change.kind == "file" and change.written}
+def written(found: Sequence[Change], own: Collection[str]) -> dict[str, Change]:
+    """The files that kpro wrote last, by path, with the sha256 that they were given. ``own``: the containers of this
+    inventory; what lies in others is shown by theirs."""
+    return {
+        change.path: change
+        for change in found
+        if change.kind == "file" and change.written and _container(change.path) in (None, *own)
+    }
 
 
 def drift_requests(files: Mapping[str, Change]) -> list[str]:

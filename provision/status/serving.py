@@ -31,6 +31,7 @@ def kept(desired: DesiredService, inside: Snapshot) -> dict[str, Any]:
         "verdict": seen.verdict.as_dict() if seen.verdict else None,
         "verdict_is_of_today": _of_today(desired, seen),
         "last_cut_over": seen.last.as_dict() if seen.last else None,
+        "last_way_back": seen.back.as_dict() if seen.back else None,
         "baselines": [*stated(desired.service), *_readings(seen)],
         "unread": list(seen.unread),
         "drift": _drift(desired, profile, seen, inside),
@@ -126,6 +127,10 @@ def lines(service: dict[str, Any]) -> list[str]:
         found.append(f"last cut-over of the service's own profile: {last['verdict']}, {trial(last)}")
         # What was accepted needs no reason.
         found += _why(last) if last["verdict"] == "refused" else []
+    back = service.get("last_way_back")
+    if back:
+        found.append(f"last way back to what served before: {back['verdict']}, {trial(back)}")
+        found += _why(back) if back["verdict"] == "refused" else []
     found += [f"baseline {reading(one)}" for one in service.get("baselines", ())]
     found += [f"unread: {text}" for text in service.get("unread", ())]
     return found

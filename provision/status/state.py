@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 from checks.snapshot import CouldNotLook, Snapshot
-from provision.host import reboot, view
+from provision.host import last_run, reboot, view
 from provision.plan import Plan
 from provision.planner import Observed
 from provision.spec import Guest, Machine, Service
@@ -101,8 +101,9 @@ def status_of(
     guests = tuple(
         _guest(guest, observed, (services or {}).get(guest.name, ()), unknown) for guest in machine.guests
     )
-    run = ask("last run", lambda: looks.last_run(beside), UNKNOWN)
-    wrote = ask("files of kpro", lambda: looks.written(looks.changes(beside)), None)
+    run = ask("last run", lambda: last_run.last_run(beside), UNKNOWN)
+    own = [guest.id for guest in machine.guests]
+    wrote = ask("files of kpro", lambda: looks.written(looks.changes(beside), own), None)
     armed = ask("confirmation", lambda: _armed(host), UNKNOWN)
     return Status(
         machine.name,
@@ -112,7 +113,7 @@ def status_of(
         driver,
         kernel,
         guests,
-        cut_over.ended(run, guests).as_dict() if isinstance(run, looks.LastRun) else run,
+        cut_over.ended(run, guests).as_dict() if isinstance(run, last_run.LastRun) else run,
         UNKNOWN if wrote is None or digests is None else looks.drift(digests, wrote, reasons),
         tuple(item.text for item in plan.items if item.kind == "reboot"),
         armed,

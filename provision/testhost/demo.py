@@ -13,13 +13,14 @@ import click
 
 from provision.data import demo
 from provision.data.demo import CONTAINER
-from provision.run.errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_LOCKED
+from provision.run.errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_LOCKED, EXIT_REFUSED, EXIT_USAGE
 from provision.testhost import demo_files
 from provision.testhost.telling import Telling
 
 INVENTORY = "demo_quick"
 _FIRST_APPLY = 2
 """Up to here no container was made by this run."""
+_REMOVAL = f"lxc-stop -k -n {CONTAINER}; lxc-destroy -n {CONTAINER}"
 _MARK = f"# Written by kpro for demo/{CONTAINER}."
 
 
@@ -40,6 +41,7 @@ def run(commands: Any, *, keep: bool) -> int:
     times: list[tuple[str, float]] = []
     telling = Telling("demo --quick", [f"apply {INVENTORY}"])
     code = EXIT_DONE
+    earlier = _ours() is not None
     try:
         for number, (title, part) in enumerate(parts, 1):
             click.secho(f"\n[{number}/{len(parts)}] {title}", bold=True, err=True)
@@ -57,15 +59,13 @@ def run(commands: Any, *, keep: bool) -> int:
     except KeyboardInterrupt:
         code = EXIT_INTERRUPTED
     finally:
-        if code == EXIT_LOCKED and len(times) <= _FIRST_APPLY:
-            # Another run holds the machine: what lies there under the demonstration's name is that one's.
-            click.secho("\nnothing was made, so nothing is kept or removed", fg="yellow", err=True)
+        if len(times) <= _FIRST_APPLY and _nothing_made(code, earlier):
+            _say_nothing_made(code)
         elif keep and _ours() is None:
             click.echo(f"\nnothing is kept: there is no container {CONTAINER} of the demonstration", err=True)
         elif keep:
             click.echo(
-                f"\nkept: look into it with  lxc-attach -n {CONTAINER}  and remove it with\n"
-                f"  lxc-stop -k -n {CONTAINER}; lxc-destroy -n {CONTAINER}",
+                f"\nkept: look into it with  lxc-attach -n {CONTAINER}  and remove it with\n  {_REMOVAL}",
                 err=True,
             )
         else:
@@ -73,6 +73,25 @@ def run(commands: Any, *, keep: bool) -> int:
     _report(times, code)
     telling.end(code, lambda text: click.echo(f"  {text}", err=True))
     return code
+
+
+def _nothing_made(code: int, earlier: bool) -> bool:
+    """``earlier``: a container of the demonstration was there before. A run that was refused may have made one before
+    it came to that; one that found the machine held by another made nothing, whatever lies there by now."""
+    refused = code in (EXIT_REFUSED, EXIT_USAGE)
+    return code == EXIT_LOCKED or (refused and (earlier or _ours() is None))
+
+
+def _say_nothing_made(code: int) -> None:
+    click.secho("\nnothing was made, so nothing is kept or removed", fg="yellow", err=True)
+    if _ours() is None:
+        return
+    whose = "the run that holds the machine, or an earlier one" if code == EXIT_LOCKED else "an earlier one"
+    click.echo(
+        f"the container {CONTAINER} is that of {whose}, and as it was; once nobody needs it, remove it with\n"
+        f"  {_REMOVAL}",
+        err=True,
+    )
 
 
 def _files() -> int:

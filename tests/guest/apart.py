@@ -28,10 +28,11 @@ cd /
 for folder in /var/lib/lxc/*/; do
   [ ! -e "$folder/config" ] || lxc-stop -k -n "$(basename "$folder")" >/dev/null 2>&1
 done
-own=$(readlink /proc/self/ns/net)
-for process in /proc/[0-9]*; do
-  [ "$process" = "/proc/$$" ] || [ "$(readlink "$process/ns/net")" != "$own" ] || kill -9 "${process#/proc/}"
-done 2>/dev/null
+own=$(readlink /proc/self/ns/net | tr '[]' '??')
+for link in $(find /proc/[0-9]*/ns/net -maxdepth 0 -lname "$own" 2>/dev/null); do
+  pid=${link#/proc/} pid=${pid%%/*}
+  [ "$pid" = $$ ] || kill -9 "$pid" 2>/dev/null
+done
 rm -rf --one-file-system "$1" /srv/kprotest-"$2"-*
 """
 

@@ -5,7 +5,27 @@ from __future__ import annotations
 from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
-SECONDS: dict[str, float] = {}
+SECONDS: dict[str, float] = {
+    "test_chain.py": 400,
+    "test_init.py": 170,
+    "test_candidate.py": 130,
+    "test_cutover_power.py": 90,
+    "test_hub_chain.py": 90,
+    "test_chain_kills.py": 80,
+    "test_fleet.py": 60,
+    "test_unprivileged.py": 60,
+    "test_driver_routes.py": 60,
+    "test_cutover.py": 60,
+    "test_gates.py": 50,
+    "test_demo.py": 50,
+    "test_connector_runs.py": 50,
+    "test_hub.py": 50,
+    "test_connector.py": 50,
+    "test_connector_proxmox.py": 50,
+    "test_connector_controllers.py": 40,
+    "test_engines.py": 30,
+    "test_single_file.py": 10,
+}
 """What a file took on two processors with three workers; one that is not here counts as long."""
 
 

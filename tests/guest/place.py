@@ -8,6 +8,7 @@ import shutil
 import socket
 import subprocess
 from dataclasses import dataclass, field
+from itertools import count, islice
 from pathlib import Path
 
 from provision.testhost import demo_files
@@ -45,14 +46,27 @@ metal, guests = machine.pyinfra_groups()
 """
 
 
+_BLOCK = 10
+"""Ports that one service of a test takes at most: its own, and that of its candidate behind it."""
+_next = count()
+
+
 def free_port() -> int:
-    """Below the range that outgoing connections take theirs from: one of those would keep a service from binding."""
-    start = 18600 + os.getpid() % 900
-    for port in range(start, start + 100):
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)):
-                return port
+    """The first of a block of ports that this process gives to nobody else, whether or not they are in use by then.
+
+    Below the range that outgoing connections take theirs from: one of those would keep a service from binding.
+    """
+    start = 18600 + os.getpid() % 60 * 200
+    for block in islice(_next, 100):
+        ports = [start + block * _BLOCK + offset for offset in range(_BLOCK)]
+        if not any(_answers(port) for port in ports[:2]):
+            return ports[0]
     raise AssertionError("no free port")
+
+
+def _answers(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 @dataclass

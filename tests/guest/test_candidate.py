@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.guest.place import Place
-from tests.guest.rig import Container
+from tests.guest.rig import Container, eventually
 
 pytestmark = pytest.mark.usefixtures("one_operator")
 OWN = ("--tok-s", "150")
@@ -102,6 +102,9 @@ def test_a_slower_candidate_is_refused_remembered_and_not_tried_again(place: Tri
     assert done.returncode == 1, done.stderr[-5000:]
     assert "was refused, and tiny goes on without it" in done.stderr
     assert "not better than what serves" in done.stderr
+    assert "1 candidate(s) refused, the reasons are above" in done.stderr
+    assert "executed 0 commands" not in done.stderr
+    assert "FAILED" not in done.stderr, done.stderr[-3000:]
     assert "tiny answered at" in done.stderr
     assert place.main_pid() == pid
     again = place.plan()
@@ -179,16 +182,18 @@ def test_after_a_refused_trial_the_way_back_is_still_there_and_what_is_taken_bac
     place: Tried,
 ) -> None:
     """A changed profile of the service itself is accepted, then a candidate is refused, then somebody goes back."""
-    own = ("--tok-s", "165")
-    place.put(own=own)
-    assert place.apply().returncode == 0
-    place.put("--tok-s", "100", own=own)
+    changed = {"environment": {"KPRO_TEST": "changed"}}
+    place.put(service=changed)
+    done = place.apply()
+    assert done.returncode == 0, done.stderr[-5000:]
+    place.put("--tok-s", "100", service=changed)
     assert place.apply().returncode == 1
     assert place.status()["runs"] == "own profile"
     back = place.provision("rollback", str(place.inventory), "--service", "tiny", "--yes")
     assert back.returncode == 0, back.stderr[-5000:]
     assert "No run puts what was taken back into service again" in back.stderr
     assert place.answer().strip()
+    assert "KPRO_TEST" not in place.container.attach("cat", "/etc/kpro/tiny.env")
     assert place.status()["runs"] == "another profile"
     pid = place.main_pid()
     # What the inventory says was refused, so it is not in force: that is no "in sync".
@@ -201,8 +206,40 @@ def test_after_a_refused_trial_the_way_back_is_still_there_and_what_is_taken_bac
     assert twice.returncode == 0
     assert "nothing to put back" in twice.stderr
     assert place.main_pid() == pid
-    # Written into the inventory, it is the service.
+    # Without the change in the inventory it is the service, as it stands; what is staged is that again.
     place.put()
-    assert place.plan()["exit"] in (0, 10)
-    assert place.apply().returncode == 0
+    done = place.apply()
+    assert done.returncode == 0, done.stderr[-5000:]
+    assert place.main_pid() == pid
     assert place.status()["runs"] == "own profile"
+    assert place.plan()["exit"] == 0
+
+
+def test_a_candidate_that_was_accepted_while_nobody_looked_is_told_and_its_reading_kept(place: Tried) -> None:
+    """The controller is killed as soon as the guest is at it; the next run begins when all is over."""
+    place.put("--tok-s", "1400")
+    begun = sum(map(_is_trial, place.events()))
+    process = place.start_apply()
+    assert place.wait_for(_is_trial, process, begun + 1)
+    run = [event for event in place.events() if _is_trial(event)][-1]["run"]
+    phase = place.container.rootfs / "var/lib/kpro/cutover/tiny/phase"
+    eventually(phase.exists, "the guest is at it", 60)
+    place.kill(process)
+    eventually(lambda: (place.status()["verdict"] or {}).get("run") == run, "a verdict of that run", 120)
+    eventually(lambda: place.status()["cut_over"] is None, "no cut-over is at work", 60)
+    held = len(place.status()["baselines"])
+    done = place.apply()
+    assert done.returncode == 0, done.stderr[-5000:]
+    assert f"that run {run} began has ended: the candidate was accepted (beside" in done.stderr
+    assert "baseline of tiny kept in " in done.stderr
+    status = place.status()
+    assert status["runs"] == "candidate"
+    assert len(status["baselines"]) > held
+    assert any((one["run"], one["profile"]) == (run, status["digest"]) for one in status["baselines"])
+    again = place.apply()
+    assert again.returncode == 0
+    assert "has ended" not in again.stderr
+
+
+def _is_trial(event: dict[str, Any]) -> bool:
+    return (event["event"], event.get("kind")) == ("begin", "service.candidate")

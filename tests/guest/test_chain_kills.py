@@ -42,7 +42,6 @@ def places(alone: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tu
         Place(tmp_path_factory.mktemp(name), Container(f"kprotest-{os.getpid()}-{name}"))
         for name in ("killed", "whole")
     )
-    made[1].port = made[0].port + 100
     for place in made:
         place.write()
     yield made[0], made[1]

@@ -167,7 +167,9 @@ def test_a_package_with_other_bytes_than_the_lock_says_is_refused(
 
 def test_what_pip_is_told_by_its_environment_holds_for_uv(place: Place, tmp_path: Path) -> None:
     engine_wheels(place.path("/srv/wheels"))
-    place.path("/etc/environment").write_text('PIP_NO_INDEX=1\nPIP_FIND_LINKS="/srv/wheels"\n')
+    # Nothing listens there: an index that is asked all the same would end the build.
+    asked = "PIP_INDEX_URL=http://127.0.0.1:9/simple"
+    place.path("/etc/environment").write_text(f'PIP_NO_INDEX=1\n{asked}\nPIP_FIND_LINKS="/srv/wheels"\n')
     engine = place.build(Engine(**STANDIN))
     assert place.runs(engine, "import kpro_standin.core as c; print(c.answer())") == "3"
 

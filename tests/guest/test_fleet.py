@@ -30,7 +30,6 @@ def fleet(first: Place, sshd: Sshd, tmp_path: Path) -> Iterator[tuple[Path, Plac
     second = Place(
         tmp_path,
         Container(f"kprotest-{os.getpid()}-second"),
-        port=first.port + 100,
         ssh=f"Ssh(**{sshd.ssh().model_dump()!r})",
     )
     second.write()

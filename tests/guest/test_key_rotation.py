@@ -55,7 +55,8 @@ class Keyed(Tried):
         """Wherever a key could be seen that is not one of the files that are to hold it."""
         script = (
             "cat /proc/[0-9]*/cmdline; journalctl --no-pager -q; "
-            "grep -rsI '' /run /tmp /var/lib/kpro /var/log /opt/kpro/bin --exclude-dir=last-good --exclude-dir=before; true"
+            "grep -rsI '' /run /tmp /var/lib/kpro /var/log /opt/kpro/bin --exclude-dir=last-good "
+            "--exclude-dir=before; true"
         )
         files = [
             *Path(os.environ["XDG_STATE_HOME"]).rglob("*"),

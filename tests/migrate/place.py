@@ -13,9 +13,11 @@ from tests.controller import BIN, Operator
 from tests.migrate.rig import GUEST, Host, Pair
 
 PORT = 8000
+KEY = "sk-of-the-pair-0123456789"
+"""Seen in no argument, journal, report or output of a migration."""
 
 _INVENTORY = """\
-from provision.spec import Engine, Guest, Machine, Model, Mount, Service, Ssh
+from provision.spec import Engine, ExtraPath, Guest, HAProxy, Machine, Migration, Model, Service, Ssh
 
 machine = Machine(
     name={name!r},
@@ -33,8 +35,11 @@ machine = Machine(
                         name="tiny",
                         engine=Engine(kind="standin", version="1.0.0", source="wheel", wheelhouse={wheels!r}),
                         model=Model(repo="kpro/tiny", revision={revision!r}, folder={folder!r}),
+                        listen={listen!r},
                         port={port},
+                        api_key_file={key!r},
                         ready_seconds=60,
+                        migration={migration},
                     )
                     | {more}
                 )
@@ -48,7 +53,7 @@ metal, guests = machine.pyinfra_groups()
 
 @dataclass
 class Place(Operator):
-    """``folder`` holds the inventories ``a.py`` and ``b.py``; the operator's programs run in the network of the pair."""
+    """``folder`` holds the inventories ``a.py`` and ``b.py``; programs run in the pair's network."""
 
     pair: Pair
     files: Path = field(init=False)
@@ -56,13 +61,20 @@ class Place(Operator):
     def __post_init__(self) -> None:
         self.files = self.folder / "files"
         demo_files.prepare(self.files)
+        self.key.write_text(f"{KEY}\n")
+        self.key.chmod(0o600)
+
+    @property
+    def key(self) -> Path:
+        return self.folder / "key"
 
     @property
     def inventory(self) -> Path:
         return self.folder / "a.py"
 
-    def write(self, *hosts: Host, **more: object) -> None:
-        """The inventories of these hosts (none: both); ``more`` are further arguments of the service."""
+    def write(self, *hosts: Host, migration: str = "Migration(watch_seconds=5)", **more: object) -> None:
+        """The inventories of these hosts (none: both); ``migration``: as an operator writes it; ``more`` are further
+        arguments of the service."""
         for host in hosts or (self.pair.a, self.pair.b):
             text = _INVENTORY.format(
                 name=host.name,
@@ -71,7 +83,10 @@ class Place(Operator):
                 wheels=str(demo_files.wheel_folder(self.files)),
                 revision=demo_files.DEMO_REVISION,
                 folder=str(demo_files.model_folder(self.files)),
+                listen=host.address,
                 port=PORT,
+                key=str(self.key),
+                migration=migration,
                 more=more,
             )
             (self.folder / f"{host.name}.py").write_text(text)
@@ -99,8 +114,8 @@ class Place(Operator):
         """What the service generates on this host, asked without any code of the product. Empty: no answer."""
         body = json.dumps({"model": "tiny", "prompt": "hello", "max_tokens": 4, "ignore_eos": True})
         said = host.sh(
-            f"curl -s -m 10 -H 'Content-Type: application/json' -d '{body}' "
-            f"http://127.0.0.1:{PORT}/v1/completions",
+            f"curl -s -m 10 -H 'Content-Type: application/json' -H 'Authorization: Bearer {KEY}' -d '{body}' "
+            f"http://{host.address}:{PORT}/v1/completions",
             check=False,
         )
         try:
@@ -111,3 +126,31 @@ class Place(Operator):
 
     def runs(self) -> Path:
         return Path(os.environ["XDG_STATE_HOME"]) / "kpro" / "runs"
+
+    def serve_on_a(self) -> None:
+        """The service is up on host a by ``provision apply``; nothing of it serves on b."""
+        done = self.apply(host="a")
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert self.answer(self.pair.a)
+        assert not self.answer(self.pair.b)
+
+    def left_behind(self) -> list[str]:
+        """Everything of a migration that is left on either host: state, keys, units, scratch, fence, models of b."""
+        script = (
+            "ls -d /var/lib/kpro/migrations/* /run/kpro-migrate /srv/models/.incoming/* /srv/models/.incoming.before "
+            "2>/dev/null; grep -s kpro-migrate /root/.ssh/authorized_keys; "
+            "systemctl list-units --all --plain --no-legend 'kpro-migrate-*'"
+        )
+        guest = (
+            "ls -d /run/kpro-migrate /var/lib/kpro/migrated/* /etc/systemd/system/kpro-*.service.d/kpro-migrated.conf "
+            "2>/dev/null"
+        )
+        found = [
+            f"{host.name}: {line}"
+            for host in (self.pair.a, self.pair.b)
+            for line in host.sh(script, check=False).splitlines()
+            + host.inside(guest, check=False).splitlines()
+        ]
+        there = self.pair.b.sh("ls -d /srv/models/*@* 2>/dev/null", check=False).splitlines()
+        unit = self.pair.b.inside("ls /etc/systemd/system/kpro-tiny.service 2>/dev/null", check=False).split()
+        return found + [f"b: {line}" for line in there + unit]

@@ -44,7 +44,10 @@ def sh(
         check=False,
     )
     said = subprocess.CompletedProcess(
-        command, done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")
+        command,
+        done.returncode,
+        done.stdout.decode("utf-8", "replace"),
+        done.stderr.decode("utf-8", "replace"),
     )
     if check and said.returncode:
         raise AssertionError(f"{command!r} fails ({said.returncode}): {said.stdout}{said.stderr}")
@@ -63,9 +66,9 @@ class Net:
             ["unshare", "--net", "--", "sleep", "infinity"], stdin=subprocess.DEVNULL, start_new_session=True
         )
         net = cls(holder)
-        own = os.readlink("/proc/self/ns/net")
+        own = Path("/proc/self/ns/net").readlink()
         until = time.monotonic() + 10
-        while os.readlink(f"/proc/{holder.pid}/ns/net") == own:
+        while Path(f"/proc/{holder.pid}/ns/net").readlink() == own:
             assert time.monotonic() < until, "the network namespace did not come"
             time.sleep(0.02)
         net.sh("ip", "link", "set", "lo", "up")
@@ -230,6 +233,8 @@ def _make(host: Host, root: Path, guest_root: Path, folder: Path) -> str:
     layers = f"lowerdir={root},upperdir={own / 'upper'},workdir={own / 'work'}"
     sh("mount", "-t", "overlay", "-o", layers, "kprotest", str(rootfs))
     (rootfs / "etc/hostname").write_text(f"{host.name}\n")
+    # Its containers share its network: nothing waits half a minute for a bridge that never comes.
+    (rootfs / "etc/default/lxc-net").write_text('USE_LXC_BRIDGE="false"\n')
     # All roots of one tarball have the keys that its package made.
     for key in (rootfs / "etc/ssh").glob("ssh_host_*"):
         key.unlink()
@@ -248,7 +253,7 @@ def _make(host: Host, root: Path, guest_root: Path, folder: Path) -> str:
         lxc.init.cmd = /sbin/init
         lxc.apparmor.profile = unconfined
         lxc.mount.auto = cgroup:rw:force proc:rw sys:rw
-        lxc.mount.entry = {guest_root} {str(carried.relative_to(rootfs))} none bind,ro,create=file 0 0
+        lxc.mount.entry = {guest_root} {carried.relative_to(rootfs)!s} none bind,ro,create=file 0 0
         lxc.net.0.type = veth
         lxc.net.0.flags = up
         lxc.net.0.veth.pair = v-{host.name}

@@ -8,7 +8,9 @@ from tests.migrate.place import Place
 from tests.migrate.rig import Pair
 
 
-def test_apply_brings_the_service_up_on_host_a_and_host_b_knows_nothing_of_it(pair: Pair, tmp_path: Path) -> None:
+def test_apply_brings_the_service_up_on_host_a_and_host_b_knows_nothing_of_it(
+    pair: Pair, tmp_path: Path
+) -> None:
     place = Place(tmp_path, pair)
     place.write()
     done = place.apply()

@@ -44,7 +44,8 @@ class EmulatedGpu:
 class VirtualHost:
     """A machine with a fresh disk over ``image``; GPU n (from 0) is at ``command.bdf(n)``.
 
-    ``owner`` is what the lock says to others, ``wait`` the seconds to wait for them. Raises TestHostError.
+    ``owner`` is what the lock says to others, ``wait`` the seconds to wait for them. ``beside``: one that runs already
+    and holds the lock for this one too; it ends last. Raises TestHostError.
     """
 
     def __init__(
@@ -57,10 +58,12 @@ class VirtualHost:
         wait: float = 0,
         memory: int = 2048,
         outbound: bool = False,
+        beside: VirtualHost | None = None,
     ) -> None:
         self._image, self.gpus, self._say, self._owner, self._wait = image, tuple(gpus), say, owner, wait
         self._memory, self._outbound = memory, outbound
-        self._lock = Lock(cache.folder() / "lock")
+        self._beside = beside
+        self._lock: Lock = beside._lock if beside is not None else Lock(cache.folder() / "lock")
         self._leash: Leash | None = None
         self._servers: list[subprocess.Popen[bytes]] = []
         self._machine: subprocess.Popen[bytes] | None = None
@@ -68,7 +71,8 @@ class VirtualHost:
 
     def __enter__(self) -> Self:
         try:
-            self._lock.take(self._owner, self._wait, self._say)
+            if self._beside is None:
+                self._lock.take(self._owner, self._wait, self._say)
             self._prepare()
             self.boot()
         except BaseException:
@@ -83,7 +87,7 @@ class VirtualHost:
 
     def _prepare(self) -> None:
         runs = cache.make_folder(cache.folder() / "run")
-        for left in runs.iterdir():
+        for left in runs.iterdir() if self._beside is None else ():
             # The lock is ours: what lies there belongs to nobody any more.
             sockets = left / _SOCKETS
             if sockets.is_symlink() and sockets.readlink().name.startswith(_SHORT):
@@ -245,7 +249,8 @@ class VirtualHost:
         if self._leash is not None:
             self._leash.cut()
             self._leash = None
-        self._lock.release()
+        if self._beside is None:
+            self._lock.release()
 
     def _on(self) -> Leash:
         if self._leash is None:

@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from provision.acts.engine import prelude
+from provision.spec import Engine
 from provision.stack.engine import pip_settings
+from provision.stack.engine.desired import desired_engine
 
 SECRET = "https://user:pa'ss@example.org/simple"
 
@@ -123,3 +126,13 @@ def test_pip_itself_reads_the_same_out_of_these_files(tmp_path: Path) -> None:
     assert {key: ours.get(key) for key in ("index-url", "find-links")} == {
         key: theirs.get(key) for key in ("index-url", "find-links")
     }
+
+
+@pytest.mark.parametrize(("told", "flags"), [("1", "--no-index"), ("0", "")])
+def test_what_comes_before_uv_has_it_ask_no_index_where_pip_asks_none(
+    tmp_path: Path, told: str, flags: str
+) -> None:
+    script = prelude(desired_engine(Engine(kind="standin", version="1.0.0"))) + 'echo "flags:$KPRO_UV_FLAGS"'
+    given = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PIP_NO_INDEX": told, "KPRO_UV_FLAGS": "--x"}
+    done = subprocess.run(["sh", "-c", script], env=given, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == f"flags:{flags}"

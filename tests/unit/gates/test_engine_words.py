@@ -19,6 +19,16 @@ SGLANG = ("/e/bin/python", "-m", "sglang.launch_server", "--model-path", "/m")
 def test_every_word_of_a_unit_comes_back_as_it_was(words: list[str]) -> None:
     line = " ".join(unit_word(word) for word in words)
     assert command_of(f"[Service]\nExecStartPre=+/gate\nExecStart={line}\nRestart=no\n") == tuple(words)
+    # What ends a line of a unit, a carriage return among it, is in none of its words.
+    assert not [char for char in line if char < " " or char == "\x7f"]
+
+
+def test_what_no_program_can_be_given_is_no_word() -> None:
+    with pytest.raises(ValueError, match="NUL"):
+        unit_word("a\0b")
+    assert unit_word("a\rb") == '"a\\x0db"'
+    assert unit_word("a\x1bb") == '"a\\x1bb"'
+    assert unit_word("--seed=1") == "--seed=1"
 
 
 @given(TEXT.filter(lambda text: "\n" not in text))

@@ -124,6 +124,9 @@ def test_a_change_beside_the_candidate_that_was_refused_is_remembered(
     plan = decide(its, seen)
     assert plan.items == ()
     assert ["is not in force" in refusal.seen for refusal in plan.refusals] == [True]
+    told = accepted_as(wanted(before), was, beside=sameness.beside(wanted(before)))
+    (refusal,) = decide(its, stands(inside.remembers(own, refused, accepted=told), own, was)).refusals
+    assert "is not in force (another environment)" in refusal.seen
     assert any("its changed profile was refused" in note for note in plan.notes)
     assert any("rm /var/lib/kpro/trials/tiny.json" in note for note in plan.notes)
 
@@ -258,9 +261,16 @@ def test_what_is_started_in_another_way_is_held_to_the_best_of_its_kind(
     assert held_to(decide, its, seen) == baselines.path("tiny", key)
 
 
-@pytest.mark.parametrize("change", [{"environment": {"A": "new"}}, {"port": 8123}])
-def test_a_change_that_cannot_reach_what_serves_is_never_called_in_sync(
-    decide: Decide, machine: Machine, inside: Seen, change: dict[str, Any]
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"environment": {"A": "new-must-not-be-seen"}}, "another environment than"),
+        ({"port": 8123}, "another address than"),
+        ({"port": 8123, "environment": {"A": "new"}}, "another environment and address than"),
+    ],
+)
+def test_a_change_that_cannot_reach_what_serves_is_never_called_in_sync_and_is_named(
+    decide: Decide, machine: Machine, inside: Seen, change: dict[str, Any], said: str
 ) -> None:
     before = wanted(with_candidate(machine))
     was = promoted(before).digest
@@ -275,6 +285,8 @@ def test_a_change_that_cannot_reach_what_serves_is_never_called_in_sync(
             refusal.seen for refusal in plan.refusals
         ]
         assert bool(plan.refusals) is blocked
+        assert [said in refusal.seen for refusal in plan.refusals] == [True] * blocked
+        assert "must-not-be-seen" not in str(plan.refusals)
         # While it is still to be tried, what the inventory says would come with it.
         due = decide(machine_now, stands(inside.remembers(own, accepted), own, was))
         assert not due.refusals
@@ -314,6 +326,26 @@ def test_another_key_is_another_thing_beside_the_profile(machine: Machine) -> No
     keys = {sameness.beside(replace(own, key=key)) for key in (None, "first", "second")}
     assert len(keys) == 3
     assert sameness.shape(own) == sameness.shape(replace(own, key="first"))
+
+
+def test_which_of_what_a_service_says_is_another_is_told_and_never_its_value(machine: Machine) -> None:
+    own = replace(wanted(machine), key="first")
+    kept = sameness.beside(own)
+    assert sameness.other(kept, own) == ""
+    second = replace(own, key="second-must-not-be-seen")
+    assert sameness.other(kept, second) == "key"
+    moved = replace(wanted(changed(machine, port=8123)), key="second")
+    assert sameness.other(kept, moved) == "key and address"
+    model = machine.guests[0].services[0].model.model_copy(update={"revision": "2" * 40})
+    more = replace(wanted(changed(machine, model=model, environment={"A": "b"})), key="first")
+    assert sameness.other(kept, more) == "environment and model"
+    # A record of the time when they were not told apart: equal is equal, and of another it may be any.
+    whole = kept.split()[0]
+    assert sameness.other(whole, own) == ""
+    assert sameness.other(whole, second) == "environment, key, address or model"
+    # Four digits are no way back to a key, and the whole of a key is nowhere.
+    assert all(len(part.partition("=")[2]) == 4 for part in kept.split()[1:])
+    assert "first" not in kept
 
 
 DIGESTS = ("own", "promoted", "same", "other")

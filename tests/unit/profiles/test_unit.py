@@ -12,7 +12,7 @@ import pytest
 from provision.data import hardening
 from provision.data.around import Around
 from provision.spec import Guest, Service
-from provision.stack.unit import rendered
+from provision.stack.unit import rendered, unit_word
 from tests.unit.profiles.conftest import service
 
 GATE = ("/usr/bin/python3", "/opt/kpro/provcheck.pyz", "gpus", "--gate")
@@ -102,6 +102,11 @@ def test_systemd_takes_every_line_of_it(kind: tuple[str, str, str], tmp_path: Pa
         return "\n".join(line for line in done.stderr.splitlines() if "kpro-qwen.service" in line)
 
     assert said(text) == ""
+    assert (
+        said(text.replace("ExecStart=/bin/true", "ExecStart=/bin/true " + unit_word("a\rUser=root\tb\n")))
+        == ""
+    )
+    assert said(text.replace("ExecStart=/bin/true", 'ExecStart=/bin/true "a\rUsr=root"')) != ""
     assert "LockPersonalityy" in said(text.replace("LockPersonality", "LockPersonalityy"))
 
 

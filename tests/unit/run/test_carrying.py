@@ -25,6 +25,7 @@ class Run:
     def __init__(self) -> None:
         self.said: list[str] = []
         self.problems: list[Exception] = []
+        self.failed_by: dict[str, Exception] = {}
         self.ended: list[str | None] = []
 
     def say(self, text: str) -> None:

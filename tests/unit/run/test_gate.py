@@ -63,6 +63,7 @@ class Stage:
             plan=lambda machine: self.plan,
             say=self.said.append,
             problems=self.problems,
+            failed_by={},
             pending={},
             journal=SimpleNamespace(
                 write=lambda event, **more: self.journal.append({"event": event, **more})

@@ -47,6 +47,17 @@ def test_a_key_must_be_a_secret(desk: Any, tmp_path: Path) -> None:
     key.rmdir()
     key.touch(mode=0o600)
     assert "is empty" in only(desk, change)
+    for text, said in (
+        (b" \n", "holds no key"),
+        (b"a\nb\n", "more than one line"),
+        (b"a\rb", "more than one line"),
+    ):
+        key.write_bytes(text)
+        assert said in only(desk, change)
+    key.write_bytes(b"\xff")
+    assert "cannot be read as text" in only(desk, change)
+    key.write_text("first\n")
+    assert desk.load(change, files=True).machines
     key.write_text("sesame\n")
     for mode in (0o644, 0o640, 0o604, 0o620):
         key.chmod(mode)

@@ -79,10 +79,50 @@ def test_where_nothing_can_stand_in_the_rest_is_judged_and_more_is_announced(des
         f"{SECOND}.engine.version",
         f"{FIRST}.profile",
         f"{SECOND}.api_key_file",
-        "machine",
+        f"{SECOND}.engine",
     }
-    assert reasons[-1] == "machine: is not judged as a whole before that is right: more may follow"
+    assert reasons[-1].startswith(f"{SECOND}.engine: is not judged as a whole, nor what depends on it, ")
+    assert "more may follow" in reasons[-1]
     assert "more may follow" not in "".join(desk.reasons(("port=8001", 'port="8001"')))
+
+
+@pytest.mark.parametrize(
+    ("change", "wrong"),
+    [
+        (('version="0.20.1"', "version=0.2"), f"{SECOND}.engine.version"),
+        (('engine=Engine(kind="vllm", version="0.20.1"),', ""), f"{SECOND}.engine"),
+        (('engine=Engine(kind="vllm", version="0.20.1")', 'engine="vllm"'), f"{SECOND}.engine"),
+        (('name="second",', 'nam="second",'), f"{SECOND}.nam"),
+        (('name="second",', 'name="second", candidate=Candidate(engine=7),'), f"{SECOND}.candidate"),
+    ],
+)
+def test_what_is_wrong_in_one_service_hides_nothing_of_the_others_their_guest_and_their_machine(
+    desk: Any, change: tuple[str, str], wrong: str
+) -> None:
+    """What a guest and a machine are judged by takes all of their services together."""
+    others = (
+        # Of the guest: its C library; of the machine: its driver against the engines in it.
+        ('"sglang-mtp"', '"sglang"'),
+        ('version="580.159.04"', 'version="535.261.03"'),
+        ("port=8001", 'port=8001, api_key_file="/nowhere/key"'),
+    )
+    alone = fields(desk.reasons(*others, files=True))
+    assert {f"{FIRST}.profile", "machine.driver.version", f"{SECOND}.api_key_file"} <= alone
+    told = desk.reasons(change, *others, files=True)
+    assert fields(told) >= alone
+    assert any(reason.startswith(wrong) for reason in told)
+    assert not any("unnamed" in reason or "standin" in reason for reason in told)
+
+
+def test_a_member_that_is_none_and_a_guest_that_cannot_be_built_hide_nothing_of_the_others(desk: Any) -> None:
+    text = desk.valid(('"sglang-mtp"', '"sglang"'))
+    for broken in ("services=[7, ", "services=[Service(nam='x'), "):
+        told = desk.reasons_of(text.replace("services=[", broken, 1))
+        assert any(reason.startswith("machine.guests[0].services[1].profile: ") for reason in told)
+        assert any(reason.startswith("machine.guests[0].services[0]") for reason in told)
+    told = desk.reasons_of(text.replace("guests=[", "guests=[Guest(services=[Service(port=1)]), ", 1))
+    assert any(reason.startswith("machine.guests[1].services[0].profile: ") for reason in told)
+    assert not any("unnamed" in reason for reason in told)
 
 
 @pytest.mark.parametrize("name", ["VLLM_API_KEY", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"])

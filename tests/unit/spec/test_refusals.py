@@ -73,6 +73,8 @@ def test_the_valid_inventory_is_accepted(desk: Any) -> None:
         (('gpus=[Gpu(bdf="42:00.0"', 'gpus=[Gpu(bdf="42:3f.0"'), "machine.gpus[0].bdf", "00 to 1f"),
         (("port=8001", "port=8001, environment={'A-B': '1'}"), f"{SECOND}.environment", "'A-B'"),
         (("port=8001", "port=8001, environment={'A': 'x\\ny'}"), f"{SECOND}.environment", "line break"),
+        (("port=8001", "port=8001, environment={'A': 'x\\ry'}"), f"{SECOND}.environment", "line break"),
+        (('"--tensor-parallel-size", "2"', '"--seed\\0", "2"'), f"{SECOND}.flags", "NUL byte"),
         (("port=8001", "port=8001, listen='node1'"), f"{SECOND}.listen", "no IP address"),
         # addresses and GPUs that do not agree with each other
         (

@@ -7,12 +7,12 @@ import json
 import pytest
 
 from checks.snapshot import CouldNotLook
+from provision.host.last_run import Begun, LastRun
 from provision.plan import Item, Step
 from provision.stack import trials, under_way
 from provision.stack.desired import desired_service
 from provision.stack.trials import Trial
 from provision.status import cut_over
-from provision.status.looks import LastRun
 from tests.unit.plan.seen import Seen
 from tests.unit.status.test_status import GUEST, SERVICE
 
@@ -31,7 +31,9 @@ def seen(state: str = "active", phase: str = f"trial {DIGEST}", told: str = TOLD
 
 
 def guests(inside: Seen, **service: object) -> list[dict[str, object]]:
-    return [{"services": [{"service": NAME, **cut_over.kept(NAME, inside.snapshot), **service}]}]
+    return [
+        {"guest": "llm", "services": [{"service": NAME, **cut_over.kept(NAME, inside.snapshot), **service}]}
+    ]
 
 
 def test_what_is_at_work_is_said_with_phase_and_since_when_and_what_not_to_do() -> None:
@@ -49,9 +51,19 @@ def test_what_is_at_work_is_said_with_phase_and_since_when_and_what_not_to_do() 
 
 @pytest.mark.parametrize("told", ["", "{", "[]", '{"run": 7}'])
 def test_one_that_tells_nothing_of_itself_is_at_work_all_the_same(told: str) -> None:
-    found = under_way.read(NAME, seen("deactivating", "", told).snapshot)
+    found = under_way.read(NAME, seen("active", "", told).snapshot)
     assert found is not None
-    assert (found.at_work, found.phase, found.run) == (True, "open", "")
+    assert (found.at_work, found.phase, found.run) == (True, "", "")
+
+
+def test_one_that_is_in_no_phase_is_not_said_to_be_in_one() -> None:
+    """Its phase file comes after its unit, and goes before it."""
+    (line,) = cut_over.lines(cut_over.kept(NAME, seen(phase="").snapshot))
+    assert "at work: it has just begun, or is just over, swap" in line
+    assert "phase" not in line
+    assert (cut_over.kept(NAME, seen(phase="").snapshot)["cut_over"] or {})["phase"] is None
+    (line,) = cut_over.lines(cut_over.kept(NAME, seen("deactivating").snapshot))
+    assert "at work: it ends, and what it left half-way is put back" in line
 
 
 def test_one_that_was_cut_off_is_not_at_work_and_the_next_apply_mends_it() -> None:
@@ -74,40 +86,68 @@ def test_what_could_not_be_looked_at_is_not_taken_for_absent() -> None:
 
 def test_nobody_is_told_to_start_a_service_whose_cut_over_is_at_work() -> None:
     other = Item(Step.STACK, "stack.base", "c", "llm", "user kpro")
-    busy = cut_over.pending([other, AGAIN, AGAIN], guests(seen()))
-    assert busy == (
+    was = under_way.read(NAME, seen().snapshot)
+    assert was is not None
+    later = was.later(AGAIN)
+    assert later.text.startswith("once kpro-cutover-chat.service has ended, if it is then still due: start")
+    assert (later.id, later.shown_as) == (AGAIN.id, AGAIN.shown_as)
+    assert cut_over.pending([other, later, later], guests(seen())) == (
+        "nothing by hand: kpro-cutover-chat.service is at work; look again when it has ended",
         "user kpro [c]",
-        "nothing by hand: kpro-cutover-chat.service is at work; look again when it has ended [c]",
     )
     assert cut_over.pending([AGAIN], guests(seen("inactive"))) == (f"{AGAIN.text} [c]",)
 
 
 def test_what_came_of_it_is_said_of_that_very_run_and_profile() -> None:
-    was = under_way.read(NAME, seen().snapshot)
-    assert was is not None
     for path, one, what in (
         (trials.path(NAME), Trial(DIGEST, "accepted", mode="swap", downtime_s=4.0, run="r7"), "the candidate was accepted (swap, down for 4.0 s)"),  # noqa: E501
         (trials.service_path(NAME), Trial(DIGEST, "refused", why="too slow\nmore", mode="swap", run="r7"), "the changed profile was refused (swap): too slow"),  # noqa: E501
-        (trials.path(NAME), Trial(DIGEST, "accepted", run="r6"), "without a verdict"),
-        (trials.path(NAME), Trial("e" * 64, "accepted", run="r7"), "without a verdict"),
+        (trials.back_path(NAME), Trial(DIGEST, "accepted", mode="swap", run="r7"), "the profile that served before was accepted (swap)"),  # noqa: E501
+        (trials.path(NAME), Trial(DIGEST, "accepted", run="r6"), ""),
+        (trials.path(NAME), Trial("e" * 64, "accepted", run="r7"), ""),
     ):  # fmt: skip
         after = seen("inactive", "").remembers(OWN).put("file", path, one.dump())
-        text = under_way.came_of(was, OWN, after.snapshot)
-        assert what in text, text
-        assert "run r7 began" in text
+        found = under_way.verdict(NAME, "r7", DIGEST, after.snapshot)
+        assert bool(found) is bool(what)
+        if found:
+            text = under_way.came_of(NAME, *found)
+            assert what in text
+            assert "run r7 began" in text
     torn = seen("inactive", "").remembers(OWN, verdict="{")
-    assert "without a verdict" in under_way.came_of(was, OWN, torn.snapshot)
+    assert under_way.verdict(NAME, "r7", DIGEST, torn.snapshot) is None
+
+
+def last(*begun: Begun) -> LastRun:
+    return LastRun("r7", "t", 0, None, begun)
 
 
 def test_one_that_ended_without_its_run_is_no_longer_begun_and_not_ended() -> None:
-    run = LastRun("r7", "t", 0, None, AGAIN.text, NAME)
+    one = Begun("service.cutover", NAME, "@guest/box/llm", AGAIN.text, DIGEST)
     verdict = Trial(DIGEST, "accepted", run="r7").as_dict()
-    ended = cut_over.ended(run, guests(seen("inactive", ""), verdict=verdict))
-    assert (ended.unfinished, ended.ended_alone) == (
-        None,
-        f"{AGAIN.text}: it ended without its run, accepted",
-    )
+    for where in ("verdict", "last_cut_over", "last_way_back"):
+        found = cut_over.ended(last(one), guests(seen("inactive", ""), **{where: verdict}))
+        assert found.unfinished is None
+        assert found.ended_alone == (f"{AGAIN.text}: it ended without its run, accepted",)
     other = Trial(DIGEST, "accepted", run="r6").as_dict()
-    assert cut_over.ended(run, guests(seen("inactive", ""), verdict=other)) == run
-    step = LastRun("r7", "t", 0, None, "build the engine")
-    assert cut_over.ended(step, guests(seen("inactive", ""), verdict=verdict)) == step
+    foreign = Begun("service.cutover", NAME, "@guest/box/second", AGAIN.text, DIGEST)
+    step = Begun("stack.engine", NAME, "@guest/box/llm", "build the engine")
+    for run, known in (
+        (last(one), {"verdict": other}),
+        (last(step), {"verdict": verdict}),
+        (last(foreign), {"verdict": verdict}),
+        (last(Begun("service.cutover", NAME, one.host, AGAIN.text, "e" * 64)), {"verdict": verdict}),
+    ):
+        assert cut_over.ended(run, guests(seen("inactive", ""), **known)) == run
+    assert cut_over.ended(last(one), guests(seen(), verdict=verdict)) == last(one)
+    both = cut_over.ended(last(one, step), guests(seen("inactive", ""), verdict=verdict))
+    assert both.begun == (step,)
+
+
+def test_one_that_only_started_what_was_there_is_over_when_that_was_seen_well() -> None:
+    """It comes to no verdict."""
+    one = Begun("service.cutover", NAME, "@guest/box/llm", AGAIN.text, DIGEST)
+    well = cut_over.ended(last(one), guests(seen("inactive", ""), seen_well=True))
+    assert well.ended_alone == (
+        f"{AGAIN.text}: it ended without its run, without a verdict; what serves now was seen well",
+    )
+    assert cut_over.ended(last(one), guests(seen("inactive", ""), seen_well=False)) == last(one)

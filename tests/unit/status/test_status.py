@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from checks.snapshot import CouldNotLook
+from provision.host import last_run
 from provision.host.changes import Change, dump
 from provision.host.reboot import ARM
 from provision.plan import Item, Plan, Refusal, Step
@@ -116,6 +117,16 @@ def test_drift_is_what_is_no_longer_as_kpro_wrote_it_last() -> None:
     assert [(one["path"], one["state"]) for one in made.drift] == [("/etc/b", "changed"), ("/etc/c", "gone")]
 
 
+def test_what_lies_in_the_containers_of_other_inventories_is_none_of_this_one_s_drift() -> None:
+    files = {name: f"/var/lib/lxc/{name}/config" for name in ("llm", "other", "llm2")}
+    changes = [Change("file", "r1", path, "1" * 64) for path in (*files.values(), "/etc/a")]
+    assert list(looks.written(changes, ["llm"])) == [files["llm"], "/etc/a"]
+    digests = Seen().put("stat", "/var/lib/lxc/llm", None).put("sha", "/etc/a", "1" * 64)
+    made = status(other=beside(dump(changes)), digests=digests.put("sha", files["llm"], None))
+    assert not isinstance(made.drift, str)
+    assert [(one["path"], one["state"]) for one in made.drift] == [("/var/lib/lxc/llm", "gone")]
+
+
 def test_what_is_other_than_written_names_the_run_and_what_that_was_for() -> None:
     digests = Seen().put("sha", "/etc/a", "9" * 64)
     (one,) = looks.drift(digests.snapshot, {"/etc/a": CHANGES[1]}, {"r2": "apply other"})
@@ -168,17 +179,17 @@ JOURNAL = "\n".join(
 
 
 def test_the_last_run_is_told_by_the_machine_s_own_journal() -> None:
-    run = looks.last_run(beside(journal=JOURNAL).snapshot)
+    run = last_run.last_run(beside(journal=JOURNAL).snapshot)
     assert run is not None
     assert (run.run, run.at, run.done) == ("20261129T152000Z-a1b2c3", "t5", 1)
     assert run.failed == "load b: no"
     assert run.unfinished == "undo c"
-    assert looks.last_run(beside().snapshot) is None
+    assert last_run.last_run(beside().snapshot) is None
 
 
 def test_a_journal_that_cannot_be_read_is_not_no_run() -> None:
     with pytest.raises(CouldNotLook):
-        looks.last_run(Seen().cmd("last-run", "", 1).snapshot)
+        last_run.last_run(Seen().cmd("last-run", "", 1).snapshot)
 
 
 @pytest.mark.parametrize(("said", "holder"), [("free\n", None), ('held\n{"run": "x"}\n', '{"run": "x"}')])

@@ -24,21 +24,41 @@ def lxc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def ends(code: int, keep: bool, capsys: Any) -> str:
-    commands = SimpleNamespace(apply=lambda *_: code, plan=lambda *_: 0)
+def ends(code: int, keep: bool, capsys: Any, makes: Path | None = None) -> str:
+    def apply(*_: Any) -> int:
+        if makes is not None:
+            makes.write_text(demo._MARK)
+        return code
+
+    commands = SimpleNamespace(apply=apply, plan=lambda *_: 0)
     assert demo.run(commands, keep=keep) == code
     said: str = capsys.readouterr().err
     return said
 
 
 @pytest.mark.parametrize("keep", [True, False])
-def test_one_that_found_the_machine_held_by_another_run_keeps_and_removes_nothing(
-    lxc: Path, capsys: Any, keep: bool
+@pytest.mark.parametrize("code", [2, 3, 4])
+def test_one_that_made_nothing_keeps_and_removes_nothing_and_says_whose_the_container_is(
+    lxc: Path, capsys: Any, keep: bool, code: int
 ) -> None:
-    said = ends(4, keep, capsys)
+    """Another run holds the machine, or it was refused; the container is an earlier demonstration's."""
+    said = ends(code, keep, capsys)
     assert "nothing was made, so nothing is kept or removed" in said
     assert "kept: look" not in said
     assert "cleaned up" not in said
+    assert "that of the run that holds the machine" in said or code != 4
+    assert "an earlier one, and as it was" in said
+    assert f"lxc-destroy -n {demo.CONTAINER}" in said
+    (lxc / CONFIG).unlink()
+    assert "lxc-destroy" not in ends(code, keep, capsys)
+
+
+def test_one_that_was_refused_after_it_had_made_its_container_keeps_or_removes_that(
+    lxc: Path, capsys: Any
+) -> None:
+    for keep, words in ((True, "kept: look into it"), (False, "cleaned up")):
+        (lxc / CONFIG).unlink()
+        assert words in ends(3, keep, capsys, makes=lxc / CONFIG)
 
 
 def test_what_was_made_is_kept_and_told_or_removed(lxc: Path, capsys: Any) -> None:

@@ -20,7 +20,7 @@ class Answer:
         self._model = model
         self._ident = ("chatcmpl-" if request.chat else "cmpl-") + uuid.uuid4().hex
         self._created = int(time.time())
-        self._tokens = 0
+        self._made: list[int] = []
         self._characters = 0
 
     def whole(self, tokens: tuple[Token, ...], finish: str) -> dict[str, Any]:
@@ -31,7 +31,14 @@ class Answer:
             content = {"message": {"role": "assistant", "content": text}}
         choice = self._choice(content, tokens, finish)
         kind = "chat.completion" if self._request.chat else "text_completion"
-        return {**self._frame(kind), "choices": [choice], "usage": self._usage()}
+        told: dict[str, Any] = {}
+        if self._request.token_ids:
+            (told if self._request.chat else choice)["prompt_token_ids"] = list(self._request.prompt)
+        if self._request.prompt_logprobs is not None:
+            choice["prompt_logprobs"] = logprobs.for_prompt(
+                self._model, self._request.prompt, self._request.prompt_logprobs
+            )
+        return {**self._frame(kind), "choices": [choice], "usage": self._usage(), **told}
 
     def opening(self) -> dict[str, Any] | None:
         """The first piece of a chat, which names the role; completions have none."""
@@ -58,12 +65,13 @@ class Answer:
     ) -> dict[str, Any]:
         listed = None
         if self._request.logprobs is not None and tokens:
-            scored = logprobs.score(self._model, self._request, tokens, self._tokens)
+            scored = logprobs.score(self._model, self._request, tokens, self._made)
             form = logprobs.for_chat if self._request.chat else logprobs.for_completion
             listed = form(scored, self._characters)
-        self._tokens += len(tokens)
+        self._made += [token.id for token in tokens]
         self._characters += sum(len(token.text) for token in tokens)
-        return {"index": 0, **content, "logprobs": listed, "finish_reason": finish}
+        ids = {"token_ids": [token.id for token in tokens]} if self._request.token_ids else {}
+        return {"index": 0, **content, "logprobs": listed, "finish_reason": finish, **ids}
 
     def _frame(self, kind: str) -> dict[str, Any]:
         return {"id": self._ident, "object": kind, "created": self._created, "model": self._request.model}
@@ -72,8 +80,8 @@ class Answer:
         prompt = self._request.prompt_tokens
         return {
             "prompt_tokens": prompt,
-            "completion_tokens": self._tokens,
-            "total_tokens": prompt + self._tokens,
+            "completion_tokens": len(self._made),
+            "total_tokens": prompt + len(self._made),
         }
 
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 
-from .faults import SLOW_FACTOR
+from .faults import SLOW_FACTOR, faulty
 from .generation import Plan, Step, plan
 from .metrics import Metrics
 from .model import Model
@@ -31,7 +31,7 @@ class Engine:
         slots: int = 64,
         fault: str | None = None,
     ) -> None:
-        self.model = model
+        self.model = faulty(model, fault)
         self.name = name
         self.speculation = speculation
         self.fault = fault

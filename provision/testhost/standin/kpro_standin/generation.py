@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from .model import Model
@@ -36,7 +37,7 @@ class Step:
 @dataclass(frozen=True)
 class Plan:
     steps: tuple[Step, ...]
-    finish: Literal["stop", "length"]
+    finish: Literal["stop", "length", "abort"]
 
     @property
     def tokens(self) -> tuple[Token, ...]:
@@ -45,13 +46,18 @@ class Plan:
 
 @dataclass(frozen=True)
 class Wish:
-    """What a request asks for. ``key`` is the prompt (and the seed) as bytes: equal keys, equal answers."""
+    """What a request asks for. ``key`` is the prompt (and the seed) as bytes: equal keys, equal answers.
+
+    ``context``: a prompt given as token ids. Each next token then follows from the weights and all ids before it alone,
+    as in a real model, so that an answer can be weighed by another engine. It never ends by itself.
+    """
 
     key: bytes
     max_tokens: int
     min_tokens: int = 0
     ignore_eos: bool = False
     stop: tuple[str, ...] = ()
+    context: tuple[int, ...] | None = None
 
 
 def plan(model: Model, speculation: Speculation | None, wish: Wish, fault: str | None = None) -> Plan:
@@ -59,7 +65,11 @@ def plan(model: Model, speculation: Speculation | None, wish: Wish, fault: str |
 
     A draft is cut at the end of the answer: accepted tokens beyond it would be counted and never be seen.
     """
+    if fault == "wrong-answers":
+        wish = replace(wish, key=b"other:" + wish.key)
     tokens, finish = _tokens(model, wish, fault)
+    if fault == "cut-off":
+        return Plan(tuple(Step((token,), None) for token in tokens[:3]), "abort")
     if speculation is None:
         return Plan(tuple(Step((token,), None) for token in tokens), finish)
     # The prompt's own pass yields the first token and drafts nothing.
@@ -76,7 +86,7 @@ def _tokens(model: Model, wish: Wish, fault: str | None) -> tuple[list[Token], L
     tokens: list[Token] = []
     text = ""
     while len(tokens) < wish.max_tokens:
-        token = _token(model, wish, fault, len(tokens))
+        token = _token(model, wish, fault, [one.id for one in tokens])
         piece = model.piece(token, first=not text)
         cut = _stop_at(text + piece, wish.stop)
         if cut is not None:
@@ -88,15 +98,44 @@ def _tokens(model: Model, wish: Wish, fault: str | None) -> tuple[list[Token], L
     return tokens, "length"
 
 
-def _token(model: Model, wish: Wish, fault: str | None, position: int) -> int:
+def _token(model: Model, wish: Wish, fault: str | None, made: list[int]) -> int:
     if fault == "empty":
         return model.eos
     if fault == "garbage":
         return model.words[0]
+    if wish.context is not None:
+        return likeliest(model, state(model, (*wish.context, *made)))
+    position = len(made)
     may_end = position >= max(EOS_NOT_BEFORE, wish.min_tokens) and not wish.ignore_eos
     if may_end and draw(wish.key, b"end", position) < 1 / EOS_ONE_IN:
         return model.eos
     return model.words[int(draw(wish.key, b"word", position) * len(model.words))]
+
+
+def state(model: Model, ids: tuple[int, ...]) -> bytes:
+    """What the model knows after these tokens."""
+    return next(iter(states(model, ids, len(ids))))
+
+
+def states(model: Model, ids: tuple[int, ...], first: int = 0) -> Iterator[bytes]:
+    """The state after the first ``first`` tokens, after one more, and so on up to all of them."""
+    known = hashlib.sha256(model.weights)
+    for index, token in enumerate(ids):
+        if index >= first:
+            yield known.copy().digest()
+        known.update(token.to_bytes(8, "big"))
+    yield known.digest()
+
+
+def likeliest(model: Model, known: bytes) -> int:
+    return model.words[int(draw(known, b"word", 0) * len(model.words))]
+
+
+def logprob(model: Model, known: bytes, token: int) -> float:
+    """The log-probability of ``token``, nats. The likeliest has more than half of the probability."""
+    if token == likeliest(model, known):
+        return -0.6 * draw(known, b"logprob", 0)
+    return -2.0 - 8.0 * draw(known, b"odd", token)
 
 
 def draw(key: bytes, what: bytes, *position: int) -> float:

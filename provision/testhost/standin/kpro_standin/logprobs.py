@@ -9,7 +9,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from typing import Any
 
-from .generation import Token, draw
+from .generation import Token, draw, likeliest, logprob, state, states
 from .model import Model
 from .protocol import Request
 
@@ -24,23 +24,49 @@ class Scored:
     best: tuple[tuple[str, float], ...]
 
 
-def score(model: Model, request: Request, tokens: tuple[Token, ...], done: int) -> list[Scored]:
-    """``tokens`` with their log-probabilities; ``done`` tokens of the answer came before them."""
-    return [_one(model, request, token, done + index) for index, token in enumerate(tokens)]
+def score(model: Model, request: Request, tokens: tuple[Token, ...], made: list[int]) -> list[Scored]:
+    """``tokens`` with their log-probabilities; ``made`` tokens of the answer came before them."""
+    ids = [*made, *(token.id for token in tokens)]
+    return [_one(model, request, token, ids[: len(made) + index]) for index, token in enumerate(tokens)]
 
 
-def _one(model: Model, request: Request, token: Token, position: int) -> Scored:
-    key = request.wish.key
+def for_prompt(model: Model, prompt: tuple[int, ...], most: int) -> list[dict[str, dict[str, Any]] | None]:
+    """Each token of a prompt with its log-probability by what came before it, and the likeliest where ``most`` asks for
+    one: the form of vLLM's ``prompt_logprobs``, whose first has none."""
+    rows: list[dict[str, dict[str, Any]] | None] = [None]
+    if len(prompt) == 1:
+        return rows
+    for token, known in zip(prompt[1:], states(model, prompt[:-1], 1), strict=True):
+        ranked = [token] if most == 0 else sorted({token, likeliest(model, known)})
+        rows.append(
+            {
+                str(one): {
+                    "logprob": logprob(model, known, one),
+                    "rank": 1 if one == likeliest(model, known) else 2,
+                    "decoded_token": model.tokens[one],
+                }
+                for one in ranked
+            }
+        )
+    return rows
+
+
+def _one(model: Model, request: Request, token: Token, made: list[int]) -> Scored:
+    key, position = request.wish.key, len(made)
     # The chosen token has more than half of the probability: no other can be before it.
-    logprob = -0.6 * draw(key, b"logprob", position)
-    best, below = [(model.tokens[token.id], logprob)], logprob - 1.5
+    value = -0.6 * draw(key, b"logprob", position)
+    if request.wish.context is not None:
+        key, position = state(model, (*request.wish.context, *made)), 0
+        value = logprob(model, key, token.id)
+    name = f"token_id:{token.id}" if request.named_by_id else model.tokens[token.id]
+    best, below = [(name, value)], value - 1.5
     # The words that follow in the vocabulary are the alternatives; bisect_right leaves out the token itself.
     after = bisect_right(model.words, token.id)
     for rank in range(1, min(request.logprobs or 0, len(model.words))):
         other = model.words[(after + rank - 1) % len(model.words)]
         below -= draw(key, b"other", position, rank)
-        best.append((model.tokens[other], below))
-    return Scored(model.tokens[token.id], token.text, logprob, tuple(best[: request.logprobs or 0]))
+        best.append((f"token_id:{other}" if request.named_by_id else model.tokens[other], below))
+    return Scored(name, token.text, value, tuple(best[: request.logprobs or 0]))
 
 
 def for_completion(scored: list[Scored], offset: int) -> dict[str, Any]:

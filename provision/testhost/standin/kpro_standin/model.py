@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,8 @@ DTYPES = {
 BYTES = {dtype: size for size, dtypes in DTYPES.items() for dtype in dtypes}
 # The safetensors format itself caps the header at 100 MB.
 HEADER_LIMIT = 100_000_000
+# Bytes of each end of a file that tell it from another one.
+ENDS = 1 << 20
 
 
 class ModelError(ValueError):
@@ -28,7 +31,8 @@ class ModelError(ValueError):
 
 @dataclass(frozen=True)
 class Model:
-    """``tokens``: text by id, ``ids`` the reverse. ``words``: ids that answers use. ``max_len`` in tokens."""
+    """``tokens``: text by id, ``ids`` the reverse. ``words``: ids that answers use. ``max_len`` in tokens.
+    ``weights``, ``template``, ``tokenizer``: digests of the files (their ends)."""
 
     architecture: str
     tokens: dict[int, str]
@@ -38,10 +42,31 @@ class Model:
     unk: int
     max_len: int
     tensors: int
+    weights: bytes = b""
+    template: bytes = b""
+    tokenizer: bytes = b""
 
     def encode(self, text: str) -> list[int]:
         """One id per white-space separated word; what is not in the vocabulary becomes the unknown token."""
         return [self.ids.get(word, self.unk) for word in text.split()]
+
+    def spell(self, text: str) -> list[int]:
+        """As ``encode``, but a word outside the vocabulary becomes one of its ordinary words, the same each time: so
+        that two texts have two spellings, as with a real tokenizer."""
+        return [
+            self.ids[word] if word in self.ids else self._some(self.tokenizer + word.encode())
+            for word in text.split()
+        ]
+
+    def render(self, messages: list[list[str]]) -> list[int]:
+        """The ids of a chat: one that stands for the role, by the model's template, before each text."""
+        found: list[int] = []
+        for role, text in messages:
+            found += [self._some(b"role:" + self.template + role.encode()), *self.spell(text)]
+        return found
+
+    def _some(self, word: bytes) -> int:
+        return self.words[int.from_bytes(hashlib.sha256(word).digest()[:6], "big") % len(self.words)]
 
     def piece(self, token: int, first: bool) -> str:
         """The text that ``token`` adds to an answer. Special tokens add none."""
@@ -89,7 +114,23 @@ def read_model(folder: Path) -> Model:
     words = tuple(sorted(set(tokens) - special - {eos, unk}))
     if len(words) < 2:
         raise ModelError(folder, ["the vocabulary holds fewer than two ordinary tokens"])
-    return Model(architecture, tokens, vocab, words, eos, unk, max_len, len(shapes))
+    known = _digest(sorted(folder.glob("*.safetensors")))
+    template = _digest([folder / name for name in ("tokenizer_config.json", "chat_template.jinja")])
+    told = _digest([folder / "tokenizer.json"])
+    return Model(architecture, tokens, vocab, words, eos, unk, max_len, len(shapes), known, template, told)
+
+
+def _digest(files: list[Path]) -> bytes:
+    """A digest of the ends of files, which is enough to tell models apart; those that are not there count as empty."""
+    found = hashlib.sha256()
+    for file in files:
+        if file.is_file():
+            with file.open("rb") as stream:
+                found.update(stream.read(ENDS))
+                stream.seek(max(ENDS, file.stat().st_size - ENDS))
+                found.update(stream.read(ENDS))
+        found.update(b"/")
+    return found.digest()
 
 
 def read_json(path: Path) -> dict[str, Any]:

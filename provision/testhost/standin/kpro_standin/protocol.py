@@ -26,7 +26,9 @@ class BadRequest(ValueError):
 
 @dataclass(frozen=True)
 class Request:
-    """``logprobs``: how many of the best are listed for each token; ``None``: no log-probabilities."""
+    """``logprobs``: how many of the best are listed for each token; ``None``: no log-probabilities. ``prompt``: its
+    ids; ``prompt_logprobs``: the same for these; ``token_ids``: ids are told; ``named_by_id``: a token is called by
+    its id."""
 
     chat: bool
     model: str
@@ -35,19 +37,16 @@ class Request:
     stream: bool
     include_usage: bool
     logprobs: int | None
+    prompt: tuple[int, ...] = ()
+    prompt_logprobs: int | None = None
+    token_ids: bool = False
+    named_by_id: bool = False
 
 
 def parse(path: str, raw: bytes, model: Model, served: str) -> Request:
     """The request in ``raw``, to ``/v1/completions`` or ``/v1/chat/completions``. Raises ``BadRequest``."""
-    try:
-        body = json.loads(raw)
-    except (ValueError, RecursionError):
-        raise BadRequest("the body is not JSON") from None
-    if not isinstance(body, dict):
-        raise BadRequest("the body is not a JSON object")
+    body = _object(raw, served)
     chat = path.endswith("/chat/completions")
-    if body.get("model", served) != served:
-        raise BadRequest(f"The model `{body['model']}` does not exist; this server has `{served}`", 404)
     for key, allowed in NOT_SIMULATED.items():
         if body.get(key) is not None and body[key] not in allowed:
             raise BadRequest(f"{key}={body[key]!r} is not simulated by this stand-in")
@@ -65,6 +64,7 @@ def parse(path: str, raw: bytes, model: Model, served: str) -> Request:
         min_tokens=_number(body, "min_tokens", 0, 0),
         ignore_eos=_flag(body, "ignore_eos"),
         stop=_stop(body),
+        context=None if chat or isinstance(text, str) else tuple(text),
     )
     options = body.get("stream_options") or {}
     if not isinstance(options, dict):
@@ -77,7 +77,58 @@ def parse(path: str, raw: bytes, model: Model, served: str) -> Request:
         _flag(body, "stream"),
         _flag(options, "include_usage"),
         _logprobs(body, chat),
+        prompt_ids(model, chat, text),
+        _prompt_logprobs(body, chat),
+        _flag(body, "return_token_ids"),
+        _flag(body, "return_tokens_as_token_ids"),
     )
+
+
+def prompt_ids(model: Model, chat: bool, text: Any) -> tuple[int, ...]:
+    """The ids of a prompt (a text or ids) or of messages."""
+    if chat:
+        return tuple(model.render(text))
+    return tuple(model.spell(text) if isinstance(text, str) else text)
+
+
+def _prompt_logprobs(body: dict[str, Any], chat: bool) -> int | None:
+    if body.get("prompt_logprobs") is None:
+        return None
+    if chat or body.get("stream"):
+        raise BadRequest("prompt_logprobs are not available for a chat here, nor when `stream=True`")
+    return _number(body, "prompt_logprobs", 0, 0, MOST_LOGPROBS)
+
+
+def parse_tokenize(raw: bytes, model: Model, served: str) -> tuple[int, ...]:
+    """The ids that ``/tokenize`` is asked for: of a ``prompt`` or of ``messages``. Raises ``BadRequest``."""
+    body = _object(raw, served)
+    if body.get("messages") is not None:
+        return prompt_ids(model, True, _messages(body, model)[0])
+    if not isinstance(body.get("prompt"), str):
+        raise BadRequest("prompt must be a text")
+    return tuple(model.spell(body["prompt"]))
+
+
+def parse_detokenize(raw: bytes, model: Model, served: str) -> str:
+    """The text of the ``tokens`` that ``/detokenize`` is given. Raises ``BadRequest``."""
+    tokens = _object(raw, served).get("tokens")
+    if not isinstance(tokens, list) or not all(
+        type(token) is int and token in model.tokens for token in tokens
+    ):
+        raise BadRequest("tokens must be a list of ids of the vocabulary")
+    return " ".join(model.tokens[token] for token in tokens)
+
+
+def _object(raw: bytes, served: str) -> dict[str, Any]:
+    try:
+        body = json.loads(raw)
+    except (ValueError, RecursionError):
+        raise BadRequest("the body is not JSON") from None
+    if not isinstance(body, dict):
+        raise BadRequest("the body is not a JSON object")
+    if body.get("model", served) != served:
+        raise BadRequest(f"The model `{body['model']}` does not exist; this server has `{served}`", 404)
+    return body
 
 
 def _prompt(body: dict[str, Any], model: Model) -> tuple[Any, int]:

@@ -20,6 +20,7 @@ from .version import VERSION
 
 NOTE = "stand-in engine for tests: it makes up words and is not a language model"
 BODY_LIMIT = 16 * 1024 * 1024
+TOKENS = ("/tokenize", "/detokenize")
 COMPLETIONS = ("/v1/completions", "/v1/chat/completions")
 log = logging.getLogger("kpro-standin")
 
@@ -107,6 +108,8 @@ class Handler(BaseHTTPRequestHandler):
         raw = self._body()
         if raw is None or (path.startswith("/v1/") and not self._open()):
             return
+        if path in TOKENS:
+            return self._tokens(path, raw)
         if path not in COMPLETIONS:
             return self._error(
                 405 if path in ("/health", "/metrics", "/v1/models") else 404, f"no POST {path}"
@@ -158,6 +161,18 @@ class Handler(BaseHTTPRequestHandler):
             "max_model_len": engine.model.max_len,
         }
         self._json(200, {"object": "list", "data": [card]})
+
+    def _tokens(self, path: str, raw: bytes) -> None:
+        """As vLLM: outside ``/v1``, so without a key."""
+        engine = self.server.engine
+        try:
+            if path == "/detokenize":
+                return self._json(200, {"prompt": protocol.parse_detokenize(raw, engine.model, engine.name)})
+            ids = protocol.parse_tokenize(raw, engine.model, engine.name)
+        except protocol.BadRequest as error:
+            return self._error(error.status, str(error))
+        told = {"count": len(ids), "max_model_len": engine.model.max_len, "tokens": list(ids)}
+        return self._json(200, {**told, "token_strs": None})
 
     def _whole(self, request: protocol.Request) -> None:
         engine = self.server.engine

@@ -1,0 +1,1 @@
+"""A live service is moved to another machine: looked at, copied, proven there, and only then switched to."""

@@ -1,0 +1,68 @@
+"""The command line of ``provision migrate``."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import click
+
+EPILOG = """
+\b
+Examples:
+  provision migrate kpro6 kpro5 --dry-run     what would be done, and everything that speaks against it
+  provision migrate kpro6 kpro5               shows that, asks, does it
+  provision migrate kpro6 kpro5 --resume      goes on where it was cut, from any controller
+  provision migrate kpro6 kpro5 --rollback    the source serves again, the target is cleaned
+  provision migrate kpro6 kpro5 --finalize    gives the source up
+
+\b
+Exit codes: 0 done, 1 error (a red step from the drain on has been taken back), 2 usage or bad inventory,
+3 refused (nothing touched), 4 locked, or another migration of the service is open, 130 interrupted.
+"""
+
+
+@click.command(epilog=EPILOG)
+@click.argument("source")
+@click.argument("target")
+@click.option("--service", metavar="NAME", help="Which service, where both inventories name several.")
+@click.option(
+    "--resume", is_flag=True, help="Go on with the open migration: at the first step that is not done."
+)
+@click.option(
+    "--rollback", is_flag=True, help="The source serves again, first of all; then the target is cleaned."
+)
+@click.option("--dry-run", is_flag=True, help="Preflight, plan and steps; changes nothing.")
+@click.option("--cold", is_flag=True, help="The source is dead: its inventory says what served there.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option(
+    "--reboot", is_flag=True, help="The target may reboot, also where its inventory does not allow it."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON (schema provision/1) on stdout.")
+def migrate(
+    source: str,
+    target: str,
+    service: str | None,
+    resume: bool,
+    rollback: bool,
+    dry_run: bool,
+    cold: bool,
+    yes: bool,
+    reboot: bool,
+    as_json: bool,
+) -> None:
+    """Moves a live service to another machine: copied while it serves, proven there, and only then switched to.
+
+    SOURCE and TARGET are inventories that both name the service: a file, or a bare word for inventories/<word>.py. The
+    target is brought up, and its answers and speed are held against the source's, before a single request leaves the
+    source. A step that fails before the drain leaves the source serving; one that fails after it is taken back by
+    itself. The source's files are never changed, so until --finalize there is a way back in seconds.
+    """
+    chosen = [name for name, on in (("resume", resume), ("rollback", rollback), ("dry-run", dry_run)) if on]
+    if len(chosen) > 1:
+        raise click.UsageError(f"--{' and --'.join(chosen)}: one at a time")
+    importlib.import_module("pyinfra_cli")
+    from provision.migrate import run
+
+    way = chosen[0] if chosen else "begin"
+    sys.exit(run.migrate(run.Asked(source, target, service, way, cold, "", yes, as_json, reboot)))

@@ -1,0 +1,114 @@
+"""The cut-over: requests leave the source, come to the target, and the source is stopped; and the way back."""
+
+from __future__ import annotations
+
+import time
+
+from provision.migrate import drain as in_flight
+from provision.migrate import fence, on_target, serving
+from provision.migrate import watch as watching
+from provision.migrate.moving import Moving
+from provision.run.errors import ActFailed
+
+SETTLE_SECONDS = 30
+
+
+def may_drain(m: Moving) -> str:
+    """Empty, or why the source must go on serving."""
+    if not on_target.is_warm(m):
+        return f"{m.target.service.name} does not generate on {m.target.name}"
+    return ""
+
+
+def drain(m: Moving) -> str:
+    source = m.living()
+    m.window = time.monotonic()
+    if m.traffic is not None:
+        m.traffic.drain()
+        m.say(in_flight.wait(source, m.run, source.service.drain_seconds).said)
+    fence.put(source, m.run, m.target.name)
+    if m.stops:
+        serving.stop(source)
+        return f"{source.name} is drained, kept from starting, and stopped"
+    return f"{source.name} gets no more requests and is kept from starting; it stays warm for a way back"
+
+
+def is_drained(m: Moving) -> bool:
+    source = m.living()
+    seen = fence.look(source)
+    if seen.run != m.run or not seen.up:
+        return False
+    if m.traffic is not None and m.traffic.state().who not in ("nobody", "target"):
+        return False
+    return not (m.stops and on_target.runs(source))
+
+
+def bring_back(m: Moving) -> str:
+    """The source serves: fence away, started, seen generating, and only then requests go to it."""
+    source = m.living()
+    fence.take_away(source, m.run)
+    serving.start(source, m.run, source.service.ready_seconds, m.say)
+    if m.traffic is not None:
+        m.traffic.back()
+        m.traffic.settled("source", SETTLE_SECONDS)
+    return f"{source.service.name} generates on {source.name} again" + (
+        ", and requests go to it" if m.traffic is not None else ""
+    )
+
+
+def may_switch(m: Moving) -> str:
+    """Empty, or why requests must not go to the target now."""
+    if m.source is not None and not is_drained(m):
+        return f"{m.source.name} is not drained and fenced: two hosts would answer"
+    if not on_target.is_warm(m):
+        return f"{m.target.service.name} does not generate on {m.target.name}"
+    return ""
+
+
+def switch(m: Moving) -> str:
+    if m.traffic is not None:
+        m.traffic.switch()
+    life = serving.generates(m.target, m.run)
+    if not life.generates:
+        raise ActFailed(f"{m.target.name}: it does not generate after the switch: {life.why}")
+    said = _downtime(m)
+    if m.traffic is None:
+        return f"{m.target.service.name} is ready for clients on {m.target.name}: lead them there now{said}"
+    return f"requests go to {m.target.name}{said}"
+
+
+def _downtime(m: Moving) -> str:
+    if m.window is None:
+        return ""
+    seconds = round(time.monotonic() - m.window, 2)
+    m.tell("downtime", service=m.target.service.name, seconds=seconds)
+    return f"; {seconds:.1f} s from the start of the drain to the first answer of {m.target.name}"
+
+
+def is_switched(m: Moving) -> bool:
+    if m.traffic is None:
+        return on_target.is_warm(m)
+    return m.traffic.state().who == "target" and on_target.is_warm(m)
+
+
+def watch(m: Moving) -> str:
+    seconds = m.spec.watch_seconds
+    seen = watching.watch(m.target, m.run, seconds, m.traffic, m.say)
+    if not seen.well:
+        raise ActFailed(seen.why)
+    return f"{m.target.name} was watched for {seconds} s, asked {seen.tries} times, the slowest after {seen.slowest} s"
+
+
+def stop(m: Moving) -> str:
+    source = m.living()
+    if fence.look(source).run != m.run:
+        raise ActFailed(
+            f"{source.name}: its fence is gone: two hosts could answer. Next: --resume, or --rollback"
+        )
+    serving.stop(source)
+    return f"{source.name} is stopped, intact, and kept from starting"
+
+
+def is_stopped(m: Moving) -> bool:
+    source = m.living()
+    return is_drained(m) and not on_target.runs(source)

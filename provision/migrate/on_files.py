@@ -1,0 +1,69 @@
+"""What the steps do with files: copied while the source serves, once more after the drain, and proven equal."""
+
+from __future__ import annotations
+
+from provision.migrate import on_target
+from provision.migrate.moving import Moving
+from provision.run.errors import ActFailed
+
+
+def copy(m: Moving) -> str:
+    if m.copy is None:
+        return "nothing is copied from the source"
+    m.copy.prepare()
+    m.copy.start()
+    m.copy.wait(m.say)
+    _equal(m, final=False)
+    m.copy.place()
+    return f"the model files on {m.target.name} equal those of {m.peer}, by their checksums"
+
+
+def is_copied(m: Moving) -> bool:
+    return m.copy is None or not m.copy.verify()
+
+
+def uncopy(m: Moving) -> str:
+    if m.copy is None:
+        return ""
+    m.copy.undo()
+    return f"{m.target.name}: what was copied is away, and the key with it"
+
+
+def delta(m: Moving) -> str:
+    if m.copy is None or not m.spec.extra_paths:
+        return "nothing changes while the source serves: there is no last copy"
+    m.copy.delta(m.say)
+    _equal(m, final=True)
+    m.copy.place(final=True)
+    return "what the source wrote last is on the target"
+
+
+def undelta(m: Moving) -> str:
+    if m.copy is None or not m.spec.extra_paths:
+        return ""
+    m.copy.undo_delta()
+    return "what was copied last is away"
+
+
+def verify(m: Moving) -> str:
+    if m.copy is not None:
+        _equal(m, final=True)
+    if not on_target.in_sync(m, "configure"):
+        plan = m.target.plan(("configure",))
+        left = [item.text for item in plan.items] + [str(refusal) for refusal in plan.refusals]
+        raise ActFailed(f"{m.target.name} is not as its inventory says: {'; '.join(left)}")
+    return "files, unit and environment on the target are as they are to be"
+
+
+def is_verified(m: Moving) -> bool:
+    return (m.copy is None or not m.copy.verify(final=True)) and on_target.in_sync(m, "configure")
+
+
+def _equal(m: Moving, *, final: bool) -> None:
+    wrong = m.copy.verify(final=final) if m.copy is not None else []
+    if wrong:
+        more = f" and {len(wrong) - 5} more" if len(wrong) > 5 else ""
+        raise ActFailed(
+            f"{len(wrong)} file(s) differ between {m.peer} and {m.target.name}: {'; '.join(wrong[:5])}{more}. Nothing "
+            "is served from files that were not seen equal. Next: --resume copies what differs again, or --rollback"
+        )

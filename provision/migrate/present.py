@@ -1,0 +1,102 @@
+"""What an operator sees of a migration beside its steps. All on stderr; stdout is for JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import click
+
+from provision.migrate.moving import Moving
+from provision.migrate.shown import Shown
+from provision.plan import Refusal
+from provision.printable import printable
+
+if TYPE_CHECKING:
+    from provision.migrate.runbook import StepFailed
+
+
+def _line(text: str = "", **style: object) -> None:
+    click.echo(click.style(printable(text), **style), err=True)  # type: ignore[arg-type]
+
+
+def refused(shown: Shown, more: Sequence[Refusal]) -> Shown:
+    """With these refusals too."""
+    return replace(shown, refusals=(*shown.refusals, *more))
+
+
+def shown(found: Shown, *, quiet: bool) -> None:
+    if not quiet:
+        for line in found.lines():
+            _line(line)
+
+
+def confirmed(service: str, source: str, target: str, terminal: bool) -> bool:
+    """Asks; without a terminal to ask on, says in one line what to do and is no."""
+    if not terminal:
+        _line(
+            "error: there is no terminal to ask on: run it again with --yes, or look first with --dry-run",
+            fg="red",
+        )
+        return False
+    if click.confirm(f"Move {service} from {source} to {target}?", default=False, err=True):
+        return True
+    _line("nothing was changed")
+    return False
+
+
+def confirmed_back(service: str, source: str, target: str, terminal: bool) -> bool:
+    if not terminal:
+        _line("error: there is no terminal to ask on: run it again with --yes", fg="red")
+        return False
+    if click.confirm(
+        f"Bring {service} back to {source}, and take it away from {target}?", default=False, err=True
+    ):
+        return True
+    _line("nothing was changed")
+    return False
+
+
+def failed(error: StepFailed, source: str, target: str, peer: str, run: str) -> None:
+    command = f"provision migrate {source} {target}"
+    if error.back is None:
+        _line(f"FAILED at {error.step}; {peer} serves as before, and what was done stays", fg="red")
+        _line(f"next: mend it, then {command} --resume; or {command} --rollback")
+    elif error.back:
+        _line(
+            f"FAILED at {error.step}; all was taken back: {peer} serves, nothing of this run is left",
+            fg="red",
+        )
+    else:
+        _line(f"FAILED at {error.step}, and the way back is not whole:", fg="red")
+        for line in error.left:
+            _line(f"    {line}")
+        _line(f"next: mend that, then {command} --rollback")
+    _line(f"run {run}; its journal: provision runs {run}")
+
+
+def moved(m: Moving, source: str, target: str) -> None:
+    _line(f"done: {m.target.service.name} serves on {m.target.name}", fg="green")
+    if not m.cold:
+        command = f"provision migrate {source} {target}"
+        _line(f"{m.peer} is stopped and intact: {command} --rollback goes back, --finalize gives it up")
+    _line(f"run {m.run}; its journal: provision runs {m.run}")
+
+
+def back(m: Moving, left: Sequence[str], source: str, target: str) -> None:
+    if not left:
+        _line(f"done: {m.target.service.name} serves on {m.peer}; nothing of {m.run} is left", fg="green")
+    else:
+        _line("the way back is not whole:", fg="red")
+        for line in left:
+            _line(f"    {line}")
+        _line(f"next: mend that, then provision migrate {source} {target} --rollback")
+    _line(f"run {m.run}; its journal: provision runs {m.run}")
+
+
+def interrupted(m: Moving, source: str, target: str) -> None:
+    """What state a migration is in that was let go of, and what comes next."""
+    command = f"provision migrate {source} {target}"
+    _line(f"interrupted: migration {m.run} of {m.target.service.name} is open", fg="yellow")
+    _line(f"next: {command} --resume goes on; {command} --rollback takes it back")

@@ -1,0 +1,236 @@
+"""The runbook carried out: forward, on from where it was cut, or back. It knows ends and steps, and no host.
+
+A red step before the drain stops there, with the source serving; one after it is taken back at once, the source first.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from provision.migrate import cut, record, steps
+from provision.migrate.copy.model import CopyFailed
+from provision.migrate.moving import Moving
+from provision.migrate.scratch import sweep
+from provision.migrate.sides import Side
+from provision.migrate.standing import Record
+from provision.migrate.steps import Step
+from provision.run.errors import ActFailed, Locked, Refused, RunError
+
+TROUBLE = (RunError, OSError, CopyFailed)
+"""What a step may raise: the operator's to know."""
+
+
+class StepFailed(RunError):
+    """``step``: which; ``back``: the source serves again (None: it never stopped)."""
+
+    def __init__(self, step: str, why: str, back: bool | None, left: Sequence[str] = ()) -> None:
+        self.step, self.back, self.left = step, back, tuple(left)
+        super().__init__(why)
+
+
+def begin(m: Moving) -> None:
+    """Steps 1 and 2: the machines are this run's, and nothing speaks against it. Raises Locked and Refused; then
+    nothing of the run is left."""
+    m.hold()
+    for side in m.sides:
+        may_begin(side, m.run)
+    try:
+        m.note("lock", "begin")
+        m.note("lock", "done")
+        m.note("preflight", "begin")
+        if refusals := m.look(m):
+            m.tell("step", step="preflight", state="failed", why=f"{len(refusals)} reason(s)")
+            raise Refused(refusals)
+        m.note("preflight", "done")
+    except BaseException:
+        forget(m)
+        raise
+
+
+def may_begin(side: Side, run: str) -> None:
+    """Raises Locked when another migration of the service is open, or was never closed, on this machine."""
+    there = record.read(side)
+    if there is None or there.run == run or there.state in ("finalized", "rolled_back"):
+        return
+    ends = (side.name, there.peer) if there.role == "source" else (there.peer, side.name)
+    if there.state == "moved" and there.role == "target":
+        what = f"{there.service} came to {side.name} by migration {there.run}, which was not closed"
+        do = "--finalize closes it, --rollback brings the service back"
+    else:
+        what = f"migration {there.run} of {there.service} is {there.state} on {side.name} since {there.since}"
+        do = "--resume, --rollback" if there.state == "open" else "--rollback or --finalize"
+    raise Locked(
+        f"{what} (step {there.step}, from {there.controller}): two at once could leave two hosts that answer. "
+        f"Next: provision migrate {' '.join(ends)} with {do}"
+    )
+
+
+def forward(m: Moving, *, resumed: bool = False) -> None:
+    """All steps from the first whose proof does not hold. Raises StepFailed, after what the step calls for."""
+    todo = steps.of(m)
+    start = first_open(m, todo) if resumed else 0
+    for step in todo[start:]:
+        _one(m, step)
+    _close(m)
+
+
+def first_open(m: Moving, todo: Sequence[Step]) -> int:
+    """The index of the first step that is not done, as it is looked at now."""
+    unseen: int | None = None
+    for index, step in enumerate(todo):
+        if not step.holds(m):
+            if unseen is None:
+                unseen = index
+            if not _leaves_nothing(step):
+                return unseen
+        elif step.passed(m):
+            unseen = None
+    return len(todo) if unseen is None else unseen
+
+
+def _leaves_nothing(step: Step) -> bool:
+    """Is its proof one that only a later step can stand for?"""
+    return step.name in ("answers", "speed", "delta", "verify", "gate", "watch")
+
+
+def _one(m: Moving, step: Step) -> None:
+    began = time.monotonic()
+    try:
+        m.hold()
+        m.note(step.name, "begin")
+        m.say(f"{step.name}: {step.text}")
+        if why := step.needs(m):
+            raise ActFailed(why)
+        proven = step.does(m)
+        m.note(step.name, "done", seconds=_since(began), text=proven)
+        m.say(f"{step.name}: done in {_since(began):.1f} s: {proven}")
+    except TROUBLE as error:
+        _red(m, step, began, str(error))
+    except KeyboardInterrupt:
+        _told(m, step.name, "failed", seconds=_since(began), why="interrupted")
+        if step.window:
+            m.say(f"interrupted at {step.name}, where the source gets no requests: it is brought back first")
+            source_first(m)
+        raise
+
+
+def _red(m: Moving, step: Step, began: float, why: str) -> None:
+    m.say(f"{step.name}: FAILED after {_since(began):.1f} s: {why}")
+    _told(m, step.name, "failed", seconds=_since(began), why=why)
+    if not step.window or m.cold:
+        raise StepFailed(step.name, why, None)
+    left = rollback(m, step.name)
+    raise StepFailed(step.name, why, not left, left)
+
+
+def rollback(m: Moving, reached: str) -> list[str]:
+    """Back to the source serving, from any step; what could not be undone, empty when all is. ``reached``: the last
+    step that began."""
+    todo = [step for step in steps.of(m) if steps.at_or_after(reached, step.name)]
+    left: list[str] = []
+    if any(step.window for step in todo) and not m.cold and (why := source_first(m)):
+        # Whatever serves now is left alone: a target that is taken away before the source is back leaves nobody.
+        return [why]
+    for step in reversed(todo):
+        why = _undone(m, step.name, step.undo)
+        left += [why] if why else []
+    if not left:
+        why = _undone(m, "lock", _let_go)
+        left += [why] if why else []
+    return left
+
+
+def source_first(m: Moving) -> str:
+    """The source serves, before anything else is undone. Empty, or why it does not."""
+    return _undone(m, "drain", cut.bring_back)
+
+
+def _undone(m: Moving, name: str, undo: Callable[[Moving], str]) -> str:
+    began = time.monotonic()
+    try:
+        m.hold()
+        said = undo(m)
+    except TROUBLE as error:
+        m.say(f"{name}: could not be undone: {error}")
+        _told(m, name, "undo failed", seconds=_since(began), why=str(error))
+        return f"{name}: {error}"
+    if said:
+        m.say(f"{name}: undone in {_since(began):.1f} s: {said}")
+    if name != "lock":
+        _told(m, name, "undone", seconds=_since(began), text=said)
+    return ""
+
+
+def _let_go(m: Moving) -> str:
+    """What the run itself left on both machines is away."""
+    m.tell("step", step="lock", state="undone")
+    forget(m)
+    return "nothing of this run is left on either machine"
+
+
+def forget(m: Moving) -> None:
+    """Scratch folders and state files away; the state files last, since they lead back here. Raises RunError."""
+    for side in m.sides:
+        sweep(side, m.run)
+    for side in m.sides:
+        there = record.read(side)
+        if there is not None and there.run == m.run:
+            record.remove(side)
+
+
+def _close(m: Moving) -> None:
+    """The service has moved: what only the way there needed goes; the source waits for ``--finalize``."""
+    if m.copy is not None:
+        m.copy.clean()
+    for side in m.sides:
+        sweep(side, m.run)
+    line = m.tell("step", step="moved", state="done")
+    # The source first: a cut between the two leaves a target that says it is still open, which --resume finishes.
+    for side in m.sides:
+        record.write(side, m.record(side, "stop", "moved"), line)
+
+
+def _told(m: Moving, step: str, state: str, **facts: object) -> None:
+    """Writes down what happened already: a machine that is gone does not keep it from being dealt with."""
+    line = ""
+    with suppress(*TROUBLE):
+        line = m.tell("step", step=step, state=state, **facts)
+    for side in m.sides:
+        with suppress(*TROUBLE):
+            record.write(side, m.record(side, _where(side, step)), line)
+
+
+def _where(side: Side, step: str) -> str:
+    """A step that is undone is no step that began: what began last stays written."""
+    with suppress(*TROUBLE):
+        there = record.read(side)
+        if there is not None and steps.at_or_after(there.step, step):
+            return there.step
+    return step
+
+
+def reached(records: Sequence[Record]) -> str:
+    """The last step that began, as either machine has it."""
+    return max(
+        (one.step for one in records),
+        key=lambda name: steps.NAMES.index(name) if name in steps.NAMES else len(steps.NAMES),
+    )
+
+
+def _since(began: float) -> float:
+    return round(time.monotonic() - began, 2)
+
+
+__all__ = [
+    "StepFailed",
+    "begin",
+    "first_open",
+    "forget",
+    "forward",
+    "may_begin",
+    "reached",
+    "rollback",
+    "source_first",
+]

@@ -1,0 +1,160 @@
+"""What a machine says of a migration of one of its services, and what that forbids. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from checks.snapshot import CouldNotLook, Snapshot
+from provision.plan import Refusal
+from provision.spec import Guest, Machine, Service
+
+FOLDER = "/var/lib/kpro/migrations"
+"""On both machines."""
+FENCES = "/var/lib/kpro/migrated"
+"""In the guest of a source: while a file of the service's name lies there, its unit does not start."""
+SCHEMA = "kpro-migration/1"
+
+Role = Literal["source", "target"]
+State = Literal["open", "moved", "finalized", "rolled_back"]
+
+
+@dataclass(frozen=True)
+class Record:
+    """One side's state file. ``step``: the last one that began. ``peer``: the other machine; ``service``: its name."""
+
+    run: str
+    service: str
+    role: Role
+    peer: str
+    controller: str
+    step: str
+    state: State
+    since: str
+    cold: bool = False
+    models_from: str = ""
+    schema: str = SCHEMA
+
+    def dump(self) -> bytes:
+        return (json.dumps(asdict(self), indent=1) + "\n").encode()
+
+
+def path(service: str) -> str:
+    return f"{FOLDER}/{service}.json"
+
+
+def fence(service: str) -> str:
+    return f"{FENCES}/{service}"
+
+
+def parse(text: str) -> Record:
+    """Raises ValueError for what is no such record."""
+    data = json.loads(text)
+    if not isinstance(data, dict) or data.get("schema") != SCHEMA:
+        raise ValueError(f"it is no {SCHEMA}")
+    names = Record.__dataclass_fields__
+    known = {key: value for key, value in data.items() if key in names}
+    try:
+        record = Record(**known)
+    except TypeError as error:
+        raise ValueError(str(error)) from None
+    if record.role not in ("source", "target") or record.state not in (
+        "open",
+        "moved",
+        "finalized",
+        "rolled_back",
+    ):
+        raise ValueError(f"role {record.role!r}, state {record.state!r}")
+    return record
+
+
+@dataclass(frozen=True)
+class Migrating:
+    """The migration that a run of the chain belongs to: its id, and the model folders that its copy brings (as the
+    guest sees them). Without one, ``run`` is empty."""
+
+    run: str = ""
+    arriving: frozenset[str] = field(default_factory=frozenset)
+
+
+def requests(machine: Machine) -> list[str]:
+    """What the snapshot of a machine has to look at."""
+    return [f"file:{path(service.name)}" for guest in machine.guests for service in guest.services]
+
+
+def guest_requests(guest: Guest) -> list[str]:
+    """What the snapshot of a guest has to look at."""
+    return [f"file:{fence(service.name)}" for service in guest.services]
+
+
+def refusals(
+    machine: Machine, host: Snapshot, guests: Mapping[str, Snapshot | None], own: str
+) -> Iterator[Refusal]:
+    """Why nothing is done on this machine now. ``own``: the id of the migration that asks, which may."""
+    for at, guest in enumerate(machine.guests):
+        for number, service in enumerate(guest.services):
+            where = f"machine.guests[{at}].services[{number}]"
+            try:
+                record = _record(host, service)
+            except (CouldNotLook, ValueError) as error:
+                yield Refusal(
+                    where,
+                    f"{path(service.name)} cannot be read: {error}",
+                    "it says whether the service is being moved, or was, and two hosts must not answer",
+                    "look at it; where no migration is open (provision runs), remove it",
+                )
+                continue
+            if record is not None and record.run != own:
+                yield from _of_record(machine, service, record, where)
+            elif record is None:
+                yield from _fenced(service, guests.get(guest.name), where)
+
+
+def _record(host: Snapshot, service: Service) -> Record | None:
+    text = host.text(path(service.name))
+    return None if text is None else parse(text)
+
+
+def _of_record(machine: Machine, service: Service, record: Record, where: str) -> Iterator[Refusal]:
+    ends = (machine.name, record.peer) if record.role == "source" else (record.peer, machine.name)
+    move = f"{service.name} from {ends[0]} to {ends[1]}"
+    command = f"provision migrate {ends[0]} {ends[1]}"
+    if record.state == "open":
+        yield Refusal(
+            where,
+            f"migration {record.run} of {move} is open since {record.since}, at step {record.step}",
+            "two hands on one service could leave two hosts that answer, or none",
+            f"{command} --resume, or --rollback",
+        )
+    elif record.role == "source" and record.state == "moved":
+        yield Refusal(
+            where,
+            f"{service.name} was moved to {record.peer} (run {record.run}); here it is stopped and kept from starting",
+            "two hosts must not answer",
+            f"{command} --rollback brings it back here, --finalize gives it up; then take it out of this inventory",
+        )
+    elif record.role == "source" and record.state == "finalized":
+        yield Refusal(
+            where,
+            f"{service.name} was moved to {record.peer} for good (run {record.run})",
+            "two hosts would answer",
+            "take the service out of this inventory; to have it here as well, remove "
+            f"{path(service.name)} on {machine.name} first",
+        )
+
+
+def _fenced(service: Service, inside: Snapshot | None, where: str) -> Iterator[Refusal]:
+    if inside is not None and inside.file(fence(service.name)) is not None:
+        yield Refusal(
+            where,
+            f"{fence(service.name)} lies in the guest: {service.name} was moved to another host, or is being moved",
+            "its unit does not start while that is so, because two hosts must not answer",
+            "provision migrate SOURCE TARGET --rollback brings it back; where no other host has it, remove that file",
+        )
+
+
+def as_dict(record: Record) -> dict[str, Any]:
+    """For JSON."""
+    return asdict(record)

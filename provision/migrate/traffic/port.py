@@ -1,0 +1,65 @@
+"""What a migration asks of whatever stands before the service. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from provision.plan import Refusal
+from provision.run.errors import ActFailed
+
+Who = Literal["source", "target", "nobody", "unknown"]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Who gets new requests, as it was looked at, and that in one sentence. Where it cannot be told, or both get
+    some, it is "unknown", which proves nothing."""
+
+    who: Who
+    said: str
+
+
+class TrafficError(ActFailed):
+    """Requests were not led where they were to go; the message says what was seen and the next step."""
+
+
+class Traffic(Protocol):
+    """Every verb looks first, does nothing where it is so already, and proves by looking again before its deadline.
+
+    All of them raise TrafficError. None touches what somebody else has set.
+    """
+
+    @property
+    def name(self) -> str:
+        """What it is, and where."""
+
+    def check(self, *, begun: bool = False, cold: bool = False) -> list[Refusal]:
+        """All that stands against leading requests here; changes nothing.
+
+        ``begun``: the migration has set something here already. ``cold``: the source serves no more.
+        """
+
+    def hold(self) -> Seen:
+        """Nothing goes to the target, even when it becomes healthy."""
+
+    def drain(self) -> Seen:
+        """New requests go no more to the source, and not to the target yet; those in flight go on."""
+
+    def switch(self) -> Seen:
+        """New requests go to the target, which was seen healthy from here."""
+
+    def back(self) -> Seen:
+        """New requests go to the source as soon as it is healthy, and none to the target."""
+
+    def release(self) -> Seen:
+        """What ``hold`` has set is taken away; for a target that is stopped again."""
+
+    def state(self) -> Seen:
+        """Who gets new requests now. Raises nothing: what cannot be looked at is "unknown"."""
+
+    def settled(self, who: Who, seconds: float) -> Seen:
+        """Looks until ``state`` says so. Raises TrafficError when it does not in time."""
+
+    def afterwards(self) -> tuple[str, ...]:
+        """What is left to the operator once the source is given up for good."""

@@ -1,0 +1,213 @@
+"""A copy that is cut goes on by itself or at the next start, behind what arrived; what cannot go on says why."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from provision.migrate.copy import Copy, CopyFailed, reach
+from provision.migrate.copy.key import folder, mark
+from tests.migrate.copies import copy, end, left, quiet, random
+from tests.migrate.rig import Host, Pair
+
+MIB = 2**20
+
+
+@pytest.fixture
+def hosts(pair: Pair) -> Iterator[Pair]:
+    yield pair
+    for host in (pair.a, pair.b):
+        host.mend()
+        host.sh(
+            "mountpoint -q /srv/models && umount -l /srv/models; rm -rf /srv/models/* /srv/models/.incoming"
+        )
+        host.sh(
+            "rm -rf /var/lib/kpro/migrations /run/kpro-migrate; sed -i '/kpro-migrate/d' /root/.ssh/authorized_keys"
+        )
+
+
+def until(run: Copy, share: float) -> int:
+    """Bytes that are there as soon as it is this share of all."""
+    for _ in range(600):
+        now = run.progress()
+        assert now.state == "copying", now
+        if now.bytes_done >= share * now.bytes_total:
+            return now.bytes_done
+        time.sleep(0.1)
+    raise AssertionError("it does not go on")
+
+
+def literal(host: Host, run: str) -> int:
+    """Bytes of files that the last try sent, as rsync counts them."""
+    text = host.sh(f"cat {folder(run)}/*.out")
+    return sum(int(found) for found in re.findall(r"Literal data: (\d+)", text))
+
+
+@pytest.mark.parametrize("what", ["rsync", "unit"])
+def test_a_copy_that_is_killed_at_60_percent_resends_less_than_5_percent(hosts: Pair, what: str) -> None:
+    a = hosts.a
+    for number in range(4):
+        random(a, f"/srv/models/m/shard-{number}.safetensors", 48)
+    total = 4 * 48 * MIB
+    run = copy(hosts, bwlimit_mib=50, streams=4)
+    run.prepare()
+    run.start()
+    there = until(run, 0.6)
+    if what == "rsync":
+        a.sh("pkill -9 -x rsync")
+    else:
+        a.sh(f"systemctl kill -s KILL {mark(run.run)}.service")
+    now = run.wait(quiet)
+    assert now.attempt == 2
+    sent = literal(a, run.run)
+    assert there + sent < 1.05 * total
+    assert 0 < sent < 0.45 * total
+    assert run.verify() == []
+    run.undo()
+    assert left(hosts, run.run) == []
+
+
+def test_a_network_that_is_cut_is_waited_for_and_another_controller_finds_the_running_unit(
+    hosts: Pair,
+) -> None:
+    random(hosts.a, "/srv/models/m/shard-0.safetensors", 96)
+    run = copy(hosts, bwlimit_mib=24, stall_seconds=5)
+    run.prepare()
+    run.start()
+    until(run, 0.3)
+    hosts.b.cut()
+    for _ in range(300):
+        if run.progress().state == "waiting":
+            break
+        time.sleep(0.1)
+    assert run.progress().state == "waiting"
+    assert run.progress().why
+    hosts.b.mend()
+    other = copy(hosts, run=run.run, bwlimit_mib=24, stall_seconds=5)
+    other.prepare()
+    other.start()
+    assert other.wait(quiet).attempt > 1
+    assert literal(hosts.a, run.run) < 0.8 * 96 * MIB
+    assert other.verify() == []
+    other.undo()
+
+
+def test_a_full_disk_is_told_with_the_bytes_that_are_missing_and_the_copy_goes_on_behind_them(
+    hosts: Pair,
+) -> None:
+    hosts.b.sh("mkdir -p /srv/models; mount -t tmpfs -o size=30m none /srv/models")
+    random(hosts.a, "/srv/models/m/shard-0.safetensors", 40)
+    run = copy(hosts)
+    run.prepare()
+    run.start()
+    with pytest.raises(CopyFailed) as failed:
+        run.wait(quiet)
+    assert "No space left" in failed.value.seen
+    assert "bytes are missing there, and /srv/models on b has 0 bytes" in failed.value.seen
+    assert "full" in failed.value.why
+    assert "--resume" in failed.value.next
+    hosts.b.sh("mount -o remount,size=60m /srv/models")
+    again = copy(hosts, run=run.run)
+    again.prepare()
+    again.start()
+    again.wait(quiet)
+    assert literal(hosts.a, run.run) < 14 * MIB
+    assert again.verify() == []
+    again.undo()
+
+
+def test_a_file_system_that_cannot_be_written_to_is_told_at_once(hosts: Pair) -> None:
+    hosts.b.sh(
+        "mkdir -p /srv/models; mount -t tmpfs -o size=30m none /srv/models; mount -o remount,ro /srv/models"
+    )
+    random(hosts.a, "/srv/models/m/a", 1)
+    with pytest.raises(CopyFailed, match="Read-only"):
+        copy(hosts).prepare()
+
+
+def test_a_file_system_that_becomes_read_only_ends_the_copy(hosts: Pair) -> None:
+    hosts.b.sh("mkdir -p /srv/models; mount -t tmpfs -o size=90m none /srv/models")
+    random(hosts.a, "/srv/models/m/one", 20)
+    run = copy(hosts)
+    run.prepare()
+    hosts.b.sh("mount -o remount,ro /srv/models")
+    run.start()
+    with pytest.raises(CopyFailed, match="cannot be written to"):
+        run.wait(quiet)
+    hosts.b.sh("mount -o remount,rw /srv/models")
+    run.undo()
+
+
+def test_an_sshd_that_takes_no_key_and_another_machine_s_host_key_are_told(hosts: Pair) -> None:
+    random(hosts.a, "/srv/models/m/a", 1)
+    run = copy(hosts)
+    hosts.b.sh("echo 'PermitRootLogin no' > /etc/ssh/sshd_config.d/no.conf && systemctl reload ssh")
+    try:
+        with pytest.raises(CopyFailed, match="does not take the run's key"):
+            run.prepare()
+    finally:
+        hosts.b.sh("rm /etc/ssh/sshd_config.d/no.conf && systemctl reload ssh")
+    assert reach(end(hosts.a), end(hosts.b), run.settings) is None
+    wrong = copy(hosts, address=hosts.a.address)
+    assert "another machine" in (reach(end(hosts.a), end(hosts.b), wrong.settings) or "")
+    with pytest.raises(CopyFailed, match="not the machine whose host keys"):
+        wrong.prepare()
+    nobody = copy(hosts, port=9)
+    assert "no sshd answers" in (reach(end(hosts.a), end(hosts.b), nobody.settings) or "")
+    with pytest.raises(CopyFailed, match="cannot be reached"):
+        nobody.prepare()
+    for each in (run, wrong, nobody):
+        each.undo()
+    assert left(hosts, "") == []
+
+
+def test_the_key_is_in_no_argument_list_journal_or_log_and_never_leaves_the_source(hosts: Pair) -> None:
+    a, b = hosts.a, hosts.b
+    random(a, "/srv/models/m/one", 48)
+    run = copy(hosts, bwlimit_mib=12)
+    watch = (
+        "t=$(( $(date +%s) + 6 )); while [ $(date +%s) -lt $t ]; do cat /proc/[0-9]*/cmdline /proc/[0-9]*/environ "
+        "2>/dev/null | tr '\\0' ' '; sleep 0.05; done"
+    )
+    with ThreadPoolExecutor(2) as pool:
+        seen = [pool.submit(host.sh, watch) for host in (a, b)]
+        time.sleep(0.5)
+        run.prepare()
+        run.start()
+        run.wait(quiet)
+        texts = [future.result() for future in seen]
+    secret = a.sh(f"cat {folder(run.run)}/key.0").splitlines()
+    assert secret[0].startswith("-----BEGIN OPENSSH PRIVATE KEY")
+    body = [line for line in secret[1:-1] if len(line) > 30]
+    texts += [host.sh("journalctl --no-pager -o cat; cat /var/log/* 2>/dev/null; true") for host in (a, b)]
+    texts += [a.sh(f"cd {folder(run.run)}; cat *.out *.err copy ssh.* state */before")]
+    assert "rsync" in texts[0], "nothing was watched"
+    for line in body:
+        assert not any(line in text for text in texts)
+    assert a.sh(f"stat -c %a {folder(run.run)} {folder(run.run)}/key.0").split() == ["700", "600"]
+    assert body[0] not in b.sh(
+        "grep -rsl . /run/kpro-migrate /root/.ssh /srv/models | xargs cat", check=False
+    )
+    run.undo()
+
+
+def test_the_key_opens_nothing_but_writing_into_the_staging_folder(hosts: Pair) -> None:
+    a = hosts.a
+    random(a, "/srv/models/m/one", 1)
+    run = copy(hosts)
+    run.prepare()
+    ssh = f"cd {folder(run.run)}; "
+    assert "rrsync" in a.sh(f"{ssh} ssh -F ssh.0 kpro-target id 2>&1; true")
+    assert "uid=" not in a.sh(f"{ssh} ssh -F ssh.0 kpro-target id 2>&1; true")
+    for words in ("kpro-target:. /tmp/out", "kpro-target:/etc/hostname /tmp/out"):
+        assert "rc=0" not in a.sh(f"{ssh} rsync -e 'ssh -F ssh.0' -r {words}; echo rc=$?")
+    a.sh(f"{ssh} rsync -e 'ssh -F ssh.0' copy kpro-target:../../../../tmp/escaped; true", check=False)
+    a.sh(f"{ssh} rsync -e 'ssh -F ssh.0' known_hosts kpro-target:/tmp/escaped; true", check=False)
+    assert hosts.b.sh("ls /tmp/escaped 2>/dev/null; true") == ""
+    line = hosts.b.sh("head -n 1 /root/.ssh/authorized_keys")
+    assert line.startswith('restrict,from="10.87.0.2",expiry-time="2')
+    run.undo()

@@ -1,0 +1,99 @@
+"""A service moves from host to host while clients ask, and back: real hosts, the real programs, Debian's HAProxy."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from tests.migrate.front import Client, Front, Window, client, failed_outside, front, wrong
+from tests.migrate.place import KEY, PORT, Place
+from tests.migrate.rig import Pair
+
+
+@pytest.fixture(scope="module")
+def proxy(pair: Pair) -> Iterator[Front]:
+    with front(pair, PORT) as found:
+        yield found
+
+
+@pytest.fixture
+def place(pair: Pair, proxy: Front, tmp_path: Path) -> Place:
+    """The service serves on a, behind the proxy; b knows nothing of it."""
+    found = Place(tmp_path, pair)
+    found.write(migration=f"Migration(watch_seconds=5, traffic={proxy.spec})")
+    proxy.reset()
+    found.serve_on_a()
+    return found
+
+
+def right_answers(asking: Client) -> dict[str, str]:
+    """What each question is answered before anything moves."""
+    asking.wait_for_answers(30)
+    return {one["prompt"]: one["text"] for one in asking.answers() if one["status"] == 200}
+
+
+def window(place: Place, answers: list[dict[str, object]], *, to: str) -> Window:
+    """From the journal's start of the drain to the first answer of the server that requests go to afterwards."""
+    drained = [e for e in place.events() if e.get("step") == "drain" and e["state"] == "begin"]
+    opened = datetime.fromisoformat(drained[-1]["at"]).timestamp()
+    after = [one["ended"] for one in answers if one["status"] == 200 and one["served"] == to]
+    return Window(opened, min(after))
+
+
+def test_a_service_moves_and_no_request_fails_outside_the_cut_over(
+    place: Place, pair: Pair, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    with client(pair, tmp_path, KEY) as asking:
+        right = right_answers(asking)
+        done = place.migrate("--yes")
+        assert done.returncode == 0, done.stdout + done.stderr
+        asking.wait_for_answers(len(asking.answers()) + 30)
+        answers = asking.stop()
+    found = window(place, answers, to="two")
+    record_property("downtime_s", round(found.seconds, 2))
+    sys.stdout.write(f"\ndowntime {found.seconds:.2f} s, {len(answers)} requests\n")
+    assert failed_outside(answers, found) == []
+    assert wrong(answers, right) == []
+    assert place.answer(pair.b)
+    assert not place.answer(pair.a)
+    _the_source_never_starts_again(place, pair)
+    _nothing_secret_was_told(place, done)
+    _and_back(place, pair, tmp_path, right)
+
+
+def _the_source_never_starts_again(place: Place, pair: Pair) -> None:
+    run = next(e["run"] for e in place.events() if e.get("step") == "stop")
+    refused = place.apply(host="a")
+    assert refused.returncode == 3
+    assert run in refused.stderr
+    second = place.migrate("--yes")
+    assert second.returncode == 4
+    assert run in second.stderr
+    pair.a.inside("systemctl start kpro-tiny.service", check=False)
+    assert not place.answer(pair.a)
+    assert "in sync" in place.provision("plan", str(place.folder / "b.py")).stderr
+
+
+def _nothing_secret_was_told(place: Place, done: object) -> None:
+    assert KEY not in f"{done.stdout}{done.stderr}"  # type: ignore[attr-defined]
+    for path in place.runs().rglob("*"):
+        assert not path.is_file() or KEY.encode() not in path.read_bytes(), path
+
+
+def _and_back(place: Place, pair: Pair, tmp_path: Path, right: dict[str, str]) -> None:
+    with client(pair, tmp_path, KEY) as asking:
+        asking.wait_for_answers(10)
+        done = place.migrate("--rollback", "--yes", "--json")
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert json.loads(done.stdout)["state"] == "rolled_back"
+        asking.wait_for_answers(len(asking.answers()) + 10)
+        answers = asking.stop()
+    assert wrong(answers, right) == []
+    assert place.answer(pair.a)
+    assert not place.answer(pair.b)
+    assert place.left_behind() == []
