@@ -11,6 +11,8 @@ from provision.report.entries import Journal, end, of, text
 from provision.report.outcome import UNTOUCHED
 
 _METAL = {f"{int(step)} {step.title}" for step in Step if Step.RELEASE <= step <= Step.CONTAINER}
+_WAY = re.compile(r"(?: --(?:resume|rollback|finalize))+$")
+"""How a migration that is under way was taken up again."""
 _ASSIGN = re.compile(r"assign (\S.*) (\S+) (vm|lxc)")
 
 
@@ -80,6 +82,7 @@ def _migrate(reason: str, journal: Journal) -> list[Back]:
     steps = of(journal.events, "step")
     if not steps:
         return []
+    reason = _WAY.sub("", reason)
     last = {text(step, "step"): text(step, "state") for step in steps}
     if last.get("finalize") == "done":
         return []
