@@ -192,7 +192,6 @@ def _begin(ask: Asked, ends: Ends, pair: Pair) -> Answer:
 
     def look(moving: Moving) -> list[Refusal]:
         kept.append(_look(ask, ends, pair, moving))
-        m.tell("plan", **kept[-1].event())
         return list(kept[0].refusals)
 
     m.look = look

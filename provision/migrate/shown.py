@@ -48,12 +48,6 @@ class Shown:
             },
         }
 
-    def event(self) -> dict[str, Any]:
-        """The same as the journal's event ``plan``, as other runs have it: what was looked at stays out."""
-        whole = self.as_dict()
-        kept = ("refusals", "notes", "items", "moves", "stays", "expected")
-        return {"machine": self.pair.target.name, **{name: whole[name] for name in kept}}
-
     def lines(self) -> Iterator[str]:
         """For people, most important first. With refusals nothing else matters."""
         source, target = self.pair.ends
