@@ -172,7 +172,9 @@ def _moving(ask: Asked, ends: Ends, pair: Pair, run: str, since: str | None = No
 def _look(ask: Asked, ends: Ends, pair: Pair, m: Moving) -> Shown:
     pair = files.reached(replace(pair, run=m.run), m.source, m.target)
     table = tuple((step.name, step.text) for step in steps.of(m))
-    shown = preflight(pair, m.source, m.target, m.target.plan(PHASES), steps=table)
+    one = ends.source
+    starts = None if one is None else known.starts(pair.source, one.wanted, one.observed())
+    shown = preflight(pair, m.source, m.target, m.target.plan(PHASES), starts=starts, steps=table)
     more = m.traffic.check(cold=m.cold) if m.traffic is not None else []
     if more:
         shown = present.refused(shown, more)
@@ -192,6 +194,7 @@ def _begin(ask: Asked, ends: Ends, pair: Pair) -> Answer:
 
     def look(moving: Moving) -> list[Refusal]:
         kept.append(_look(ask, ends, pair, moving))
+        moving.tell("plan", **kept[0].event())
         return list(kept[0].refusals)
 
     m.look = look

@@ -278,6 +278,15 @@ def test_a_plan_shows_what_moves_what_stays_the_steps_and_the_times() -> None:
     assert f"{SIZE / GIB:.1f}" in text
 
 
+def test_the_journal_has_the_plan_as_a_report_reads_it() -> None:
+    event = json.loads(json.dumps(shown(green()).event()))
+    assert (event["machine"], event["side"]) == ("kpro5", "target")
+    assert {"what": "model: Qwen/Qwen3-8B@000000000000", "how": "copied"} in event["moves"]
+    assert all(one["what"] and one["why"] for one in event["stays"])
+    refused = shown(pairs.on_target(green(), rsync=None)).event()
+    assert [one["where"] for one in refused["refusals"]] == ["machine kpro5"]
+
+
 def test_a_refused_plan_shows_every_reason_and_nothing_that_will_not_be_done() -> None:
     spoilt = pairs.on_target(pairs.on_source(green(), rsync=None), rsync=None)
     text = "\n".join(shown(spoilt).lines())
