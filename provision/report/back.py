@@ -33,6 +33,7 @@ def back(
         return tuple(found)
     for journal in journals:
         reason = _reason(journal)
+        target = text(next(iter(of(journal.events, "run")), {}), "target")
         found += (
             _migrate(reason, journal) if reason.startswith("migrate ") else _chain(reason, changed, tried)
         )
@@ -41,7 +42,7 @@ def back(
                 Back(
                     "what this run changed on the machine, without a controller (--look shows it first)",
                     f"/var/lib/kpro/undo.sh {journal.run}",
-                    "machine, as root",
+                    f"machine{f' {target}' if target else ''}, as root",
                 )
             )
     return tuple(dict.fromkeys(found))
@@ -87,7 +88,7 @@ def _migrate(reason: str, journal: Journal) -> list[Back]:
     if last.get("finalize") == "done":
         return []
     found = [Back("the source serves again, the target is cleaned", f"provision {reason} --rollback")]
-    if set(last.values()) == {"undone"}:
+    if last.get("lock") == "undone":
         return [
             Back(
                 "all of it is taken back already and the source serves; to begin anew", f"provision {reason}"

@@ -13,6 +13,7 @@ from provision.report.entries import Event, Journal, mappings, number, of, text,
 
 FAILED, UNDONE, DONE, IDLE, OPEN = "failed", "undone", "done", "nothing to do", "under way"
 _ENDS = {FAILED: FAILED, UNDONE: UNDONE, "undo failed": FAILED}
+WITHIN = "the chain's own steps, within these"
 MOVED = "moved"
 """The word of a migration whose steps are all done; it is no step."""
 LEFT, NOT_REACHED = "left", "not reached"
@@ -53,7 +54,8 @@ def steps(journals: Sequence[Journal]) -> tuple[Step, ...]:
     for number_, journal in enumerate(journals):
         first = next(iter(of(journal.events, "run")), {})
         name = text(first, "reason") if number_ else ""
-        found += [*_told(journal, at, name), *_chain(journal, at, name)]
+        own = _told(journal, at, name)
+        found += [*own, *_chain(journal, at, (name or WITHIN) if own else name)]
     return tuple(found)
 
 
