@@ -67,7 +67,7 @@ case $verb in
     it daemon-reload
     for file in $run/*.loaded; do
       [ -e $file ] || continue
-      rm -f $file; u=${file##*/}; u=${u%.loaded}; loaded
+      rm -f $file; u=${file##*/}; u=${u%.loaded}; loaded || :
     done ;;
   show)
     value= names=
@@ -178,6 +178,11 @@ case $1 in
       'import sys; sys.exit(sys.version_info < (3, 10))') it python-version; exit 0 ;;
       *) no "$@" ;;
     esac ;;
+  /opt/kpro/provcheck.pyz)
+    [ "$2 $3 $4 $5 $6" = "gpus --expect 0 --gate --json" ] || no "$@"
+    it gate
+    [ ! -e "$MODEL/fail-gate" ] || { echo '{"schema": "provcheck/1", "verdict": "fail", "findings": []}'; exit 1; }
+    echo '{"schema": "provcheck/1", "verdict": "pass", "findings": []}' ;;
   /run/kpro-migrate/*/provcheck.pyz) [ -e "$1" ] || exit 2; export MODEL; exec /bin/sh "$@" ;;
   *) no "$@" ;;
 esac
@@ -220,11 +225,12 @@ verb=$1
 it hook-$verb
 [ ! -e "$MODEL/fail-$verb" ] || { echo "the load balancer does not answer" >&2; exit 1; }
 case $verb in
-  drain) echo nobody ;;
-  switch) echo target ;;
-  back) echo source ;;
+  drain) who=nobody ;;
+  switch) who=target ;;
+  back) who=source ;;
   check) cat "$MODEL/traffic"; exit ;;
-esac >"$MODEL/traffic"
+esac
+echo $who >"$MODEL/traffic"
 """
 
 DOUBLES = {
