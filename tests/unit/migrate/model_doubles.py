@@ -31,7 +31,10 @@ up() {
   while read -r line; do
     case $line in ConditionPathExists=!*) [ ! -e "${line#*!}" ] || return 0 ;; esac
   done <$run/$u.loaded
-  read -r id </proc/sys/kernel/random/uuid
+  # No two starts have one, and a migration that was disturbed by nothing has the same each time.
+  id=0; [ ! -e "$MODEL/starts" ] || read -r id <"$MODEL/starts"
+  echo $((id + 1)) >"$MODEL/starts"
+  id=$(printf %032d $id)
   # What it was started with is what it answers from, whatever the files become.
   { echo $id; cat /srv/models/*/model-*.safetensors 2>/dev/null | sha256sum; } >$run/$u.new
   mv $run/$u.new $run/$u.up
@@ -165,9 +168,8 @@ exec $SSH_ORIGINAL_COMMAND
 _KEYGEN = """
 [ "$1 $2 $3 $4 $5 $6 $8" = "-q -t ed25519 -N  -C -f" ] || no "$@"
 it ssh-keygen
-read -r id </proc/sys/kernel/random/uuid
-echo "PRIVATE $id" >"$9"
-echo "ssh-ed25519 $id $7" >"$9.pub"
+echo "PRIVATE KEY" >"$9"
+echo "ssh-ed25519 PUBLICKEY $7" >"$9.pub"
 """
 
 # python3 of a host has no hashlib: sha256sum takes the checksums. In a guest it runs what the probe has brought.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,6 +25,7 @@ class Stage:
     world: World
     before: dict[Role, Tree]
     commands: dict[str, int] = field(default_factory=dict)
+    alike: dict[str, dict[str, str]] = field(default_factory=dict)
 
 
 def trunk(folder: Path, patch: pytest.MonkeyPatch, *, extra: bool) -> Stage:
@@ -41,7 +42,9 @@ def trunk(folder: Path, patch: pytest.MonkeyPatch, *, extra: bool) -> Stage:
         if event == "step" and facts["state"] == "begin":
             stage.commands[at[0]] = world.calls
             at[0], world.calls = str(facts["step"]), 0
-            world.keep(at[0]) if at[0] != "lock" else None
+            if at[0] != "lock":
+                world.keep(at[0])
+                stage.alike[at[0]] = model_laws.alike(world)
         elif event == "step" and (facts["step"], facts["state"]) == ("stop", "done"):
             stage.commands["stop"], at[0], world.calls = world.calls, LAST, 0
 
@@ -72,8 +75,25 @@ def stage(
     found.world.close()
 
 
-def play(stage: Stage, cell: Cell) -> list[str]:
-    """One cell; what is wrong at its end."""
+class Joined(BaseException):
+    """From here on it is the run that nothing disturbs, file for file: that one was seen to its end."""
+
+
+def joins(stage: Stage, cell: Cell) -> Callable[[str, dict[str, object]], None]:
+    """Watches a ``--resume`` until it is past the step of the fault."""
+    past = NAMES.index(cell.step)
+
+    def told(event: str, facts: dict[str, object]) -> None:
+        if event != "step" or facts["state"] != "begin" or NAMES.index(str(facts["step"])) <= past:
+            return
+        if model_laws.alike(stage.world) == stage.alike[str(facts["step"])]:
+            raise Joined
+
+    return told
+
+
+def play(stage: Stage, cell: Cell, *, whole: bool = False) -> list[str]:
+    """One cell; what is wrong at its end. ``whole``: also where it joins a run that was seen already."""
     world = stage.world
     world.back_to(cell.step if cell.step != LAST else "stop")
     controller = Controller(world)
@@ -102,7 +122,12 @@ def play(stage: Stage, cell: Cell) -> list[str]:
         before["source"] = before["source"] | {
             path: text for path, text in model_laws.tree(world, "source").items() if "model-1" in path
         }
-    codes = [controller.command(cell.way)]
+    controller.told = joins(stage, cell) if cell.way == "resume" and not whole else lambda event, facts: None
+    try:
+        codes = [controller.command(cell.way)]
+    except Joined:
+        controller.close()
+        return [f"outcome: {outcome}", *wrong, *controller.said] if wrong else []
     moved = cell.way == "resume" and codes == [0] or outcome == "done" and cell.way == "resume"
     wrong += model_laws.breaches(world, before, "moved" if moved else "rolled_back")
     now = {role: model_laws.tree(world, role, times=True) for role in ROLES}
