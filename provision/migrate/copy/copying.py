@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 from provision.migrate.copy import ends, place, proof, reasons, scripts, unit, way
 from provision.migrate.copy.key import unauthorized
@@ -26,6 +27,8 @@ class Copy:
     ``delta``, ``verify(final=True)``, ``place(final=True)``; ``clean`` at the end, ``undo`` for the way back,
     ``forget`` when there is none any more. A resumed run makes the same calls. They raise CopyFailed, and
     TransportError when a machine is not reached; what runs on the source goes on.
+
+    ``heard`` gets each look at the progress while ``wait`` and ``delta`` wait.
     """
 
     def __init__(
@@ -33,6 +36,7 @@ class Copy:
     ) -> None:
         self.run, self.source, self.target, self.settings = run, source, target, settings
         self.parts = parts(source, target, folders)
+        self.heard: Callable[[Progress], object] = lambda progress: None
         self._meter = Meter()
         self._relay = Relay(run, source, target, settings)
 
@@ -61,10 +65,11 @@ class Copy:
     def wait(self, say: Say) -> Progress:
         """Until all bytes are on the target and the source's checksums are taken; ``say`` gets a line now and then."""
         if self.settings.through_controller:
-            return self._relay.run(say)
+            return self._relay.run(say, self.heard)
         said, last = 0.0, ""
         while True:
             now = self.progress()
+            self.heard(now)
             if now.state in ("done", "failed", "none"):
                 break
             if now.state != last or time.monotonic() - said > 15:
