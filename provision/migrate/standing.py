@@ -129,6 +129,19 @@ def told(one: Mapping[str, Any]) -> str:
     return f"migration {one['run']}: {one['service']} {said}"
 
 
+def of_service(
+    machine: Machine, host: Snapshot, guests: Mapping[str, Snapshot | None], own: str, name: str
+) -> list[Refusal]:
+    """The same for the services of this name alone."""
+    named = {
+        f"machine.guests[{at}].services[{number}]"
+        for at, guest in enumerate(machine.guests)
+        for number, service in enumerate(guest.services)
+        if service.name == name
+    }
+    return [one for one in refusals(machine, host, guests, own) if one.where in named]
+
+
 def _record(host: Snapshot, service: Service) -> Record | None:
     text = host.text(path(service.name))
     return None if text is None else parse(text)

@@ -17,10 +17,11 @@ from provision.acts import cutover, service, stack
 from provision.acts.voice import Voice
 from provision.host import transport
 from provision.host.last_run import BACK
+from provision.migrate import standing
 from provision.planner import settle
 from provision.run import host_journal, present
 from provision.run.commands import Answer, connected, finish
-from provision.run.errors import EXIT_DONE, EXIT_ERROR, EXIT_USAGE, ActFailed, RunError
+from provision.run.errors import EXIT_DONE, EXIT_ERROR, EXIT_USAGE, ActFailed, Refused, RunError
 from provision.run.journal import now
 from provision.run.moved import refuse_while_moving
 from provision.run.session import Session
@@ -80,6 +81,9 @@ def _look(session: Session, machine: Machine, wanted: str) -> list[Before]:
     session.take_lock(machine)
     refuse_while_moving(session, machine)
     seen, found = session.observed(machine), []
+    # What moved away, or is on its way, must not come back here by itself.
+    if moved := standing.of_service(machine, seen.host, seen.guests, session.migrating.run, wanted):
+        raise Refused(moved)
     for guest in machine.guests:
         inside = seen.guests.get(guest.name)
         for own in settle(machine, guest, session.wanted(machine).services[guest.name], seen.host, inside):

@@ -108,7 +108,7 @@ class Relay:
         left = (self._total - self._done) / rate if rate and self._state == "copying" else None
         return Progress(min(self._done, self._total), self._total, rate, left, self._state, 1)
 
-    def run(self, say: Say, heard: Callable[[Progress], object]) -> Progress:
+    def run(self, say: Say, heard: Callable[[Progress], None] = lambda now: None) -> Progress:
         """Raises CopyFailed and TransportError."""
         say(f"{self.source.name} does not reach {self.target.name}: the bytes go through this controller")
         said = time.monotonic()
@@ -124,6 +124,7 @@ class Relay:
             ends.run(self.source, script, f"taking checksums of {part.folder.source_path}", timeout=None)
         self._state, self._done = "done", self._total
         say(self.progress().line)
+        heard(self.progress())
         return self.progress()
 
     def _copy(self, part: Part, job: unit.Job) -> Iterator[None]:
