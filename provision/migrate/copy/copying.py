@@ -27,6 +27,8 @@ class Copy:
     ``delta``, ``verify(final=True)``, ``place(final=True)``; ``clean`` at the end, ``undo`` for the way back,
     ``forget`` when there is none any more. A resumed run makes the same calls. They raise CopyFailed, and
     TransportError when a machine is not reached; what runs on the source goes on.
+
+    ``heard`` gets each look at the progress while ``wait`` and ``delta`` wait.
     """
 
     def __init__(
