@@ -178,7 +178,7 @@ def test_wrong_answers_of_the_target_never_reach_a_client(place: Place, pair: Pa
     place.write(
         pair.b,
         migration=f"Migration(watch_seconds=5, traffic={proxy.spec})",
-        environment={"KPRO_STANDIN_FAULTS": "wrong-answers"},
+        flags=("--fault", "wrong-answers"),
     )
     done = place.migrate("--yes")
     assert done.returncode == 1, done.stdout + done.stderr
