@@ -58,9 +58,10 @@ def notice_silence(host: Host) -> None:
     if way is None or not way.is_active():
         return
     way.set_keepalive(SILENCE_SECONDS // 4)
-    # A proxy's command is no socket; that program has its own ways to notice.
-    with contextlib.suppress(OSError, AttributeError):
-        way.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, SILENCE_SECONDS * 1000)
+    # A jump host's channel and a proxy's command are no sockets; what they stand on has its own ways to notice.
+    if isinstance(way.sock, socket.socket):
+        with contextlib.suppress(OSError):
+            way.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, SILENCE_SECONDS * 1000)
 
 
 def alive(host: Host) -> bool:
