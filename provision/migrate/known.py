@@ -43,9 +43,9 @@ def same_key(source: DesiredService | None, target: DesiredService | None) -> bo
     return source.key == target.key
 
 
-def start_figures(one: DesiredService | None, observed: Observed | None, guest: str) -> Figures:
-    """From what the guest keeps of earlier starts; empty where nothing is known."""
-    inside = observed.guests.get(guest) if observed is not None else None
+def starts(end: End, wanted: Wanted, observed: Observed) -> Figures:
+    """From what the guest keeps of earlier starts of the service; empty where nothing is known."""
+    one, inside = desired(end, wanted, observed), observed.guests.get(end.guest.name)
     if one is None or inside is None:
         return Figures()
     try:

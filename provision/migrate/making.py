@@ -49,9 +49,7 @@ def starts(ends: Ends, pair: Pair) -> Figures:
     """How long the source's service took to start, as its guest keeps it."""
     if ends.source is None:
         return Figures()
-    seen = ends.source.observed()
-    one = known.desired(pair.source, ends.source.wanted, seen)
-    return known.start_figures(one, seen, pair.source.guest.name)
+    return known.starts(pair.source, ends.source.wanted, ends.source.observed())
 
 
 def moving(ask: Asked, ends: Ends, pair: Pair, look: Look, run: str, since: str | None = None) -> Moving:

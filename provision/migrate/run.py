@@ -85,6 +85,7 @@ def _begin(ask: Asked, ends: Ends, pair: Pair) -> Answer:
 
     def look(found: Moving) -> list[Refusal]:
         kept.append(_look(ask, ends, pair, found))
+        found.tell("plan", **kept[0].event())
         return list(kept[0].refusals)
 
     m.look = look

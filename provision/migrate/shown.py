@@ -48,6 +48,18 @@ class Shown:
             },
         }
 
+    def event(self) -> dict[str, Any]:
+        """For the journal, as the report of a run reads it."""
+        return {
+            "machine": self.pair.target.name,
+            "side": "target",
+            "items": [item.as_dict() for item in self.plan.items],
+            "refusals": [one.as_dict() for one in self.refusals],
+            "notes": list(self.notes),
+            "moves": [one.as_dict() | {"what": f"{one.kind}: {one.what}"} for one in self.moves.moves],
+            "stays": [one.as_dict() for one in self.moves.stays],
+        }
+
     def lines(self) -> Iterator[str]:
         """For people, most important first. With refusals nothing else matters."""
         source, target = self.pair.ends

@@ -12,12 +12,13 @@ from provision.host.transport import Completed
 from provision.migrate import gates, known
 from provision.migrate.ends import Asked, Pair
 from provision.migrate.preflight import asked
-from provision.planner import Wanted
+from provision.planner import Observed, Wanted
 from provision.spec import Candidate, Engine, Gpu, Model
 from provision.stack.decide import Shipped
 from provision.stack.desired import desired_service
 from tests.unit.migrate import preflight_pair as pairs
 from tests.unit.migrate.preflight_pair import green
+from tests.unit.plan.seen import Seen
 
 COMMAND = (
     "/opt/kpro/envs/x/bin/vllm",
@@ -147,4 +148,5 @@ def test_the_inventories_know_which_profiles_may_run_and_whether_the_keys_are_on
     assert known.same_key(one, one) is True
     assert known.same_key(one, replace(one, key="sk-x")) is False
     assert known.same_key(one, None) is None
-    assert known.start_figures(one, None, "llm").start is None
+    assert known.starts(end, wanted, Observed(Seen().snapshot, {"llm": None})).start is None
+    assert known.starts(end, wanted, Observed(Seen().snapshot, {"llm": Seen().snapshot})).start is None

@@ -206,6 +206,9 @@ def test_what_is_weak_about_the_way_is_told() -> None:
     said = " | ".join(notes(case(given)))
     for word in ("rsync#715", "CVE-2026-53783", "no NTP sets the clock of kpro5", "through the controller"):
         assert word in said
+    assert said.count("rsync#715") == 1
+    sends = notes(case(pairs.on_source(green(), rsync=Rsync("3.2.7", "3.2.7-1+deb12u6"))))
+    assert sends == []
     assert "cloned" not in said
     twins = pairs.on_source(given, sshd=given.target.machine.sshd)
     assert any("cloned" in one for one in notes(case(twins)))
@@ -276,6 +279,15 @@ def test_a_plan_shows_what_moves_what_stays_the_steps_and_the_times() -> None:
         assert word in text
     assert "REFUSED" not in text
     assert f"{SIZE / GIB:.1f}" in text
+
+
+def test_the_journal_has_the_plan_as_a_report_reads_it() -> None:
+    event = json.loads(json.dumps(shown(green()).event()))
+    assert (event["machine"], event["side"]) == ("kpro5", "target")
+    assert {"what": "model: Qwen/Qwen3-8B@000000000000", "how": "copied"} in event["moves"]
+    assert all(one["what"] and one["why"] for one in event["stays"])
+    refused = shown(pairs.on_target(green(), rsync=None)).event()
+    assert [one["where"] for one in refused["refusals"]] == ["machine kpro5"]
 
 
 def test_a_refused_plan_shows_every_reason_and_nothing_that_will_not_be_done() -> None:
