@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from provision.migrate import record
+from provision.migrate.copy.model import Progress
 from provision.migrate.sides import Side, Target
 from provision.migrate.standing import Record, Role, State
 from provision.migrate.traffic.port import Traffic
@@ -19,8 +20,13 @@ Say = Callable[[str], None]
 
 
 class Copying(Protocol):
-    """The copy of one run (provision.migrate.copy.copying.Copy). Every method looks first and may be repeated."""
+    """The copy of one run (provision.migrate.copy.copying.Copy). Every method looks first and may be repeated.
+    ``heard`` gets every look at bytes that are waited for."""
 
+    heard: Callable[[Progress], None] | None
+
+    @property
+    def route(self) -> str: ...
     def prepare(self) -> object: ...
     def start(self) -> object: ...
     def wait(self, say: Say) -> object: ...

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from provision.migrate import on_target
-from provision.migrate.moving import Moving
+from provision.migrate.copy.model import Progress
+from provision.migrate.moving import Copying, Moving
 from provision.run.errors import ActFailed
+
+SAMPLE_SECONDS = 5.0
+"""Between two lines of a copy in the journal, each of which is flushed to the disk."""
 
 
 def copy(m: Moving) -> str:
@@ -12,7 +20,8 @@ def copy(m: Moving) -> str:
         return "nothing is copied from the source"
     m.copy.prepare()
     m.copy.start()
-    m.copy.wait(m.say)
+    with _told(m, m.copy, "copy"):
+        m.copy.wait(m.say)
     _equal(m, final=False)
     m.copy.place()
     return f"the model files on {m.target.name} equal those of {m.peer}, by their checksums"
@@ -32,7 +41,8 @@ def uncopy(m: Moving) -> str:
 def delta(m: Moving) -> str:
     if m.copy is None or not m.spec.extra_paths:
         return "nothing changes while the source serves: there is no last copy"
-    m.copy.delta(m.say)
+    with _told(m, m.copy, "delta"):
+        m.copy.delta(m.say)
     _equal(m, final=True)
     m.copy.place(final=True)
     return "what the source wrote last is on the target"
@@ -57,6 +67,31 @@ def verify(m: Moving) -> str:
 
 def is_verified(m: Moving) -> bool:
     return (m.copy is None or not m.copy.verify(final=True)) and on_target.in_sync(m, "configure")
+
+
+@contextmanager
+def _told(m: Moving, copying: Copying, step: str) -> Iterator[None]:
+    """The journal has how the copy gets on, and what it came to."""
+    last: list[Progress] = []
+    began, told = time.monotonic(), 0.0
+
+    def heard(now: Progress) -> None:
+        nonlocal told
+        last[:] = [now]
+        if time.monotonic() - told < SAMPLE_SECONDS:
+            return
+        told = time.monotonic()
+        facts = {"bytes_done": now.bytes_done, "bytes_total": now.bytes_total, "rate": now.rate}
+        m.tell("progress", step=step, eta_s=now.eta, state=now.state, **facts)
+
+    copying.heard = heard
+    try:
+        yield
+    finally:
+        copying.heard = None
+    if last:
+        seconds = round(time.monotonic() - began, 2)
+        m.tell("copied", step=step, bytes=last[-1].bytes_done, seconds=seconds, route=copying.route)
 
 
 def _equal(m: Moving, *, final: bool) -> None:

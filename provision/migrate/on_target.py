@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import shlex
+from typing import Any
 
 from provision.migrate import on_proof, probe, serving
 from provision.migrate.moving import Moving
 from provision.migrate.sides import Side
 from provision.run.errors import ActFailed
+from provision.run.reports import green, kept_findings, red_text, report_of
 from provision.stack.desired import gate_command
 
 # Only what the chain has put there for this service; its models are the copy's, its environment serves others too.
@@ -106,16 +108,28 @@ def is_activated(m: Moving) -> bool:
     return enabled and on_proof.holds(m, "activated")
 
 
+def tell_gate(m: Moving, side: Side, report: dict[str, Any]) -> None:
+    """What the gate said of one side, for the report."""
+    m.tell(
+        "gate",
+        side="target" if side is m.target else "source",
+        host=f"@guest/{side.name}/{side.guest.name}",
+        service=side.service.name,
+        verdict=report["verdict"],
+        evidence=report.get("evidence", "none"),
+        findings=kept_findings(report),
+    )
+
+
 def gate(m: Moving) -> str:
     """The gate of the GPUs and a generated token, of the very process that will get the requests."""
     service = m.target.service
     if service.replay is None:
         words = gate_command(m.target.guest, None, service)
-        done = m.target.inside(shlex.join(words), timeout=180)
-        if not done.ok:
-            raise ActFailed(
-                f"{m.target.name}: the gate is red ({done.rc}): {done.text.strip()[-1500:] or done.error_text}"
-            )
+        report = report_of(m.target.inside(shlex.join((*words, "--json")), timeout=180))
+        tell_gate(m, m.target, report)
+        if not green(report):
+            raise ActFailed(f"{m.target.name}: {red_text(service.name, report)}")
     life = serving.generates(m.target, m.run)
     if not life.generates:
         raise ActFailed(f"{m.target.name}: {service.unit} does not generate: {life.why}")

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import shlex
+from contextlib import suppress
 from pathlib import Path
 
 from provision.migrate import answers, speed
 from provision.migrate.alike import Specs
 from provision.migrate.judged import Verdict
 from provision.migrate.moving import Moving
-from provision.migrate.on_target import runs
+from provision.migrate.on_target import runs, tell_gate
 from provision.migrate.sides import Side
 from provision.run.errors import ActFailed
+from provision.run.reports import report_of
+from provision.stack.desired import gate_command
 
 
 class Proofs:
@@ -29,11 +33,22 @@ class Proofs:
 
     def speed(self, m: Moving) -> str:
         """Raises ActFailed where it is too slow, or could not be measured."""
+        _source_gate(m)
         found = speed.check(_serving(m), self._origin, m.target, m.run, m.say)
         for reading in found.facts.get("readings", ()):
             m.tell("reading", **reading)
         m.tell("speed", verdict=found.state, said=found.said)
         return _green(found)
+
+
+def _source_gate(m: Moving) -> None:
+    """The gate that the target has to pass, asked of the source while it serves: it only reads, and decides nothing."""
+    side = _serving(m)
+    if side is None or not side.guest.managed or side.service.replay is not None:
+        return
+    with suppress(OSError):
+        done = side.inside(shlex.join((*gate_command(side.guest, None, side.service), "--json")), timeout=180)
+        tell_gate(m, side, report_of(done))
 
 
 def _serving(m: Moving) -> Side | None:

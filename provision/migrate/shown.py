@@ -56,7 +56,7 @@ class Shown:
             "items": [item.as_dict() for item in self.plan.items],
             "refusals": [one.as_dict() for one in self.refusals],
             "notes": list(self.notes),
-            "moves": [{"what": f"{one.kind}: {one.what}", "how": one.how} for one in self.moves.moves],
+            "moves": [one.as_dict() | {"what": f"{one.kind}: {one.what}"} for one in self.moves.moves],
             "stays": [one.as_dict() for one in self.moves.stays],
         }
 

@@ -11,6 +11,8 @@ from provision.report.entries import Journal, end, of, text
 from provision.report.outcome import UNTOUCHED
 
 _METAL = {f"{int(step)} {step.title}" for step in Step if Step.RELEASE <= step <= Step.CONTAINER}
+_WAY = re.compile(r"(?: --(?:resume|rollback|finalize))+$")
+"""How a migration that is under way was taken up again."""
 _ASSIGN = re.compile(r"assign (\S.*) (\S+) (vm|lxc)")
 
 
@@ -31,6 +33,7 @@ def back(
         return tuple(found)
     for journal in journals:
         reason = _reason(journal)
+        target = text(next(iter(of(journal.events, "run")), {}), "target")
         found += (
             _migrate(reason, journal) if reason.startswith("migrate ") else _chain(reason, changed, tried)
         )
@@ -39,7 +42,7 @@ def back(
                 Back(
                     "what this run changed on the machine, without a controller (--look shows it first)",
                     f"/var/lib/kpro/undo.sh {journal.run}",
-                    "the machine, as root",
+                    f"machine{f' {target}' if target else ''}, as root",
                 )
             )
     return tuple(dict.fromkeys(found))
@@ -80,11 +83,12 @@ def _migrate(reason: str, journal: Journal) -> list[Back]:
     steps = of(journal.events, "step")
     if not steps:
         return []
+    reason = _WAY.sub("", reason)
     last = {text(step, "step"): text(step, "state") for step in steps}
     if last.get("finalize") == "done":
         return []
     found = [Back("the source serves again, the target is cleaned", f"provision {reason} --rollback")]
-    if set(last.values()) == {"undone"}:
+    if last.get("lock") == "undone":
         return [
             Back(
                 "all of it is taken back already and the source serves; to begin anew", f"provision {reason}"

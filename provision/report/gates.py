@@ -17,7 +17,13 @@ _STATUSES = ("fail", "unknown", "warn")
 def gates(journals: Sequence[Journal], earlier: Mapping[Key, Look]) -> tuple[Gate, ...]:
     """``earlier``: what other runs of this controller saw last, for gates that this run asked once."""
     rows: dict[Key, dict[str, Look]] = {}
+    sided = {(text(event, "service"), name(event)) for event in _asked(journals) if text(event, "side")}
+    first = next(iter(of(journals[0].events, "run")), {})
+    source = text(first, "source")
     for event in _asked(journals):
+        if not text(event, "side") and (text(event, "service"), name(event)) in sided:
+            # The target's, earlier in a migration; what counts is the last one, held against the source's.
+            continue
         side = text(event, "side")
         host = "" if side in ("source", "target") else text(event, "host")
         row = rows.setdefault((host, text(event, "service"), name(event)), {})
@@ -30,8 +36,24 @@ def gates(journals: Sequence[Journal], earlier: Mapping[Key, Look]) -> tuple[Gat
             row["before"] = _renamed(row["after"], BEFORE)
         row["after"] = look(event, THIS)
     return tuple(
-        Gate(*key, row.get("before") or earlier.get(key), row.get("after")) for key, row in rows.items()
+        Gate(
+            *key, row.get("before") or earlier.get(key) or _of_source(key, source, earlier), row.get("after")
+        )
+        for key, row in rows.items()
     )
+
+
+def _of_source(key: Key, source: str, earlier: Mapping[Key, Look]) -> Look | None:
+    """In a migration from ``source``: what an earlier run saw of the same gate there."""
+    if not source:
+        return None
+    found = (
+        look
+        for (host, service, gate), look in earlier.items()
+        if (service, gate) == key[1:] and host.startswith(f"@guest/{source}/")
+    )
+    seen = next(found, None)
+    return _renamed(seen, f"{SOURCE}, {seen.of}") if seen is not None else None
 
 
 def _asked(journals: Sequence[Journal]) -> Iterator[Event]:

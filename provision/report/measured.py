@@ -7,6 +7,7 @@ from typing import Any
 
 from provision.report.document import Answers, Candidate, Copy, Downtime, Moved, Reading
 from provision.report.entries import Event, Journal, mappings, number, numbers, of, text, texts
+from provision.report.figures import size
 from provision.report.steps import Clock, clock
 
 _MOST_SAMPLES = 400
@@ -118,15 +119,15 @@ def _copy(step: str, events: Sequence[Event], at: Clock) -> Copy:
     ]
     whole = next(reversed(of(events, "copied")), None)
     last = events[-1]
-    size = number(whole, "bytes") if whole is not None else number(last, "bytes_done")
+    amount = number(whole, "bytes") if whole is not None else number(last, "bytes_done")
     seconds = number(whole, "seconds") if whole is not None else None
     if seconds is None and len(samples) > 1:
         seconds = samples[-1][0] - samples[0][0]
-    rate = number(whole or last, "rate") or (size / seconds if size and seconds else None)
+    rate = number(whole or last, "rate") or (amount / seconds if amount and seconds else None)
     files = number(whole, "files") if whole is not None else None
     return Copy(
         step,
-        size,
+        amount,
         next((found for one in reversed(events) if (found := number(one, "bytes_total")) is not None), None),
         seconds,
         rate,
@@ -154,10 +155,21 @@ def answers(journals: Sequence[Journal]) -> tuple[Answers, ...]:
     )
 
 
+def _how(one: Event) -> str:
+    amount, files = number(one, "bytes"), number(one, "files")
+    parts = [
+        text(one, "how"),
+        size(amount) if amount else "",
+        f"{files:.0f} files" if files else "",
+        text(one, "note"),
+    ]
+    return ", ".join(part for part in parts if part)
+
+
 def moved(journals: Sequence[Journal]) -> tuple[Moved, ...]:
     """What moves, then what does not."""
     found = []
     for event in _all(journals, "plan"):
-        found += [Moved(text(one, "what"), text(one, "how")) for one in mappings(event, "moves")]
+        found += [Moved(text(one, "what"), _how(one)) for one in mappings(event, "moves")]
         found += [Moved(text(one, "what"), text(one, "why"), stays=True) for one in mappings(event, "stays")]
     return tuple(dict.fromkeys(found))

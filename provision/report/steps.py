@@ -12,6 +12,10 @@ from provision.report.document import Change, Step
 from provision.report.entries import Event, Journal, mappings, number, of, text, texts, when
 
 FAILED, UNDONE, DONE, IDLE, OPEN = "failed", "undone", "done", "nothing to do", "under way"
+_ENDS = {FAILED: FAILED, UNDONE: UNDONE, "undo failed": FAILED}
+WITHIN = "the chain's own steps, within these"
+MOVED = "moved"
+"""The word of a migration whose steps are all done; it is no step."""
 LEFT, NOT_REACHED = "left", "not reached"
 IDLE_SECONDS = 0.05
 """A step that took less and changed nothing only looked at its plan."""
@@ -50,7 +54,8 @@ def steps(journals: Sequence[Journal]) -> tuple[Step, ...]:
     for number_, journal in enumerate(journals):
         first = next(iter(of(journal.events, "run")), {})
         name = text(first, "reason") if number_ else ""
-        found += [*_told(journal, at, name), *_chain(journal, at, name)]
+        own = _told(journal, at, name)
+        found += [*own, *_chain(journal, at, (name or WITHIN) if own else name)]
     return tuple(found)
 
 
@@ -58,6 +63,8 @@ def _told(journal: Journal, at: Clock, name: str) -> list[Step]:
     """Steps that say themselves that they begin and end."""
     rows: dict[tuple[str, str], list[Event]] = {}
     for event in of(journal.events, "step"):
+        if text(event, "step") == MOVED:
+            continue
         rows.setdefault((text(event, "step"), text(event, "host")), []).append(event)
     return [_row(step, host, events, at, name) for (step, host), events in rows.items()]
 
@@ -75,7 +82,7 @@ def _row(step: str, host: str, events: Sequence[Event], at: Clock, name: str) ->
             spans.append((max(0.0, start), max(now, start)))
             began = None
     last = text(events[-1], "state")
-    state = OPEN if last == "begin" else last if last in (FAILED, UNDONE) else DONE
+    state = OPEN if last == "begin" else _ENDS.get(last, DONE)
     # What taking it back took is no part of the step, unless nothing else is known of it.
     own = [event for event in events if text(event, "state") != UNDONE] or events
     measured = [took for event in own if (took := number(event, "seconds")) is not None]

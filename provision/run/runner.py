@@ -195,6 +195,8 @@ def connected(
                 yield Run(state, session)
             except BaseException as error:
                 session.ended = getattr(error, "exit_code", EXIT_ERROR)
+                if isinstance(error, RunError):
+                    session.tell_end(str(error))
                 if isinstance(error, KeyboardInterrupt):
                     session.ended = EXIT_INTERRUPTED
                     for line in session.tried.left_alone():

@@ -111,6 +111,11 @@ class Session:
         with contextlib.suppress(RunError):
             self.journal.write(event, **facts)
 
+    def tell_end(self, why: str) -> None:
+        """Why the run ends early, where it has a journal: one that only looked gets none by that."""
+        if self._journal is not None:
+            self.tell_journal("failed", why=why)
+
     def wanted(self, machine: Machine) -> Wanted:
         if machine.name not in self._wanted:
             self._wanted[machine.name] = replace(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 from provision.migrate.copy import ends, place, proof, reasons, scripts, unit, way
 from provision.migrate.copy.key import unauthorized
@@ -33,6 +34,8 @@ class Copy:
     ) -> None:
         self.run, self.source, self.target, self.settings = run, source, target, settings
         self.parts = parts(source, target, folders)
+        self.heard: Callable[[Progress], None] | None = None
+        """Gets every look at a copy that is waited for."""
         self._meter = Meter()
         self._relay = Relay(run, source, target, settings)
 
@@ -61,10 +64,11 @@ class Copy:
     def wait(self, say: Say) -> Progress:
         """Until all bytes are on the target and the source's checksums are taken; ``say`` gets a line now and then."""
         if self.settings.through_controller:
-            return self._relay.run(say)
+            return self._relay.run(say, self._heard)
         said, last = 0.0, ""
         while True:
             now = self.progress()
+            self._heard(now)
             if now.state in ("done", "failed", "none"):
                 break
             if now.state != last or time.monotonic() - said > 15:
@@ -75,6 +79,10 @@ class Copy:
             raise self._failure(now)
         say(now.line)
         return now
+
+    def _heard(self, now: Progress) -> None:
+        if self.heard is not None:
+            self.heard(now)
 
     def verify(self, *, final: bool = False) -> list[str]:
         """What differs between source and target, a line each; none: equal, by SHA-256 of every file.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import posixpath
 import shlex
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from provision.migrate.copy import ends, hashing, scripts, unit
@@ -108,12 +108,13 @@ class Relay:
         left = (self._total - self._done) / rate if rate and self._state == "copying" else None
         return Progress(min(self._done, self._total), self._total, rate, left, self._state, 1)
 
-    def run(self, say: Say) -> Progress:
+    def run(self, say: Say, heard: Callable[[Progress], None] = lambda now: None) -> Progress:
         """Raises CopyFailed and TransportError."""
         say(f"{self.source.name} does not reach {self.target.name}: the bytes go through this controller")
         said = time.monotonic()
         for part, job in self._work:
             for _ in self._copy(part, job) if job.send else ():
+                heard(self.progress())
                 if time.monotonic() - said > 15:
                     said = time.monotonic()
                     say(self.progress().line)
@@ -123,6 +124,7 @@ class Relay:
             ends.run(self.source, script, f"taking checksums of {part.folder.source_path}", timeout=None)
         self._state, self._done = "done", self._total
         say(self.progress().line)
+        heard(self.progress())
         return self.progress()
 
     def _copy(self, part: Part, job: unit.Job) -> Iterator[None]:
