@@ -104,7 +104,7 @@ def test_a_broken_pair_is_refused_with_everything_at_once_and_nothing_is_touched
             said = done.stdout + done.stderr
             assert done.returncode == 3, said
             words = (
-                "is given, and the source asks for no key",
+                "holds another key than the source's",
                 "says otherwise in the source's inventory",
                 "has no rrsync",
                 "is changed by hand: /etc/systemd/system/kpro-tiny.service.d/x.conf",
