@@ -77,7 +77,10 @@ class BrokenRsync:
     text: str
     source: str
 
-    def hits(self, version: str, package: str | None) -> bool:
+    def hits(self, version: str, package: str | None, *, receives: bool = True) -> bool:
+        """Has a machine with this rsync the fault, in its part of a copy?"""
+        if self.receiver and not receives:
+            return False
         if package is not None and any(re.search(one, package) for one in self.packaged):
             return True
         return version in self.upstream and (package is None or not _patched(package))

@@ -32,8 +32,20 @@ Exit codes: 0 done, 1 error (a red step from the drain on has been taken back), 
 @click.option(
     "--rollback", is_flag=True, help="The source serves again, first of all; then the target is cleaned."
 )
+@click.option(
+    "--finalize",
+    is_flag=True,
+    help="Give the source up: its unit, environment and key go; there is no way back.",
+)
+@click.option("--remove-models", is_flag=True, help="With --finalize: the source's model files go too.")
 @click.option("--dry-run", is_flag=True, help="Preflight, plan and steps; changes nothing.")
 @click.option("--cold", is_flag=True, help="The source is dead: its inventory says what served there.")
+@click.option(
+    "--models-from",
+    metavar="FOLDER",
+    default="",
+    help="With --cold: a folder of the target's machine that has the model folders, such as a mounted backup.",
+)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option(
     "--reboot", is_flag=True, help="The target may reboot, also where its inventory does not allow it."
@@ -45,8 +57,11 @@ def migrate(
     service: str | None,
     resume: bool,
     rollback: bool,
+    finalize: bool,
+    remove_models: bool,
     dry_run: bool,
     cold: bool,
+    models_from: str,
     yes: bool,
     reboot: bool,
     as_json: bool,
@@ -58,11 +73,23 @@ def migrate(
     source. A step that fails before the drain leaves the source serving; one that fails after it is taken back by
     itself. The source's files are never changed, so until --finalize there is a way back in seconds.
     """
-    chosen = [name for name, on in (("resume", resume), ("rollback", rollback), ("dry-run", dry_run)) if on]
+    ways = {"resume": resume, "rollback": rollback, "finalize": finalize, "dry-run": dry_run}
+    chosen = [name for name, on in ways.items() if on]
     if len(chosen) > 1:
         raise click.UsageError(f"--{' and --'.join(chosen)}: one at a time")
+    if remove_models and not finalize:
+        raise click.UsageError("--remove-models goes with --finalize: before that they are the way back")
+    if models_from and not (cold and models_from.startswith("/")):
+        raise click.UsageError(
+            "--models-from takes an absolute path on the target's machine, and goes with --cold"
+        )
     importlib.import_module("pyinfra_cli")
     from provision.migrate import run
+    from provision.migrate.asked import Asked
 
     way = chosen[0] if chosen else "begin"
-    sys.exit(run.migrate(run.Asked(source, target, service, way, cold, "", yes, as_json, reboot)))
+    sys.exit(
+        run.migrate(
+            Asked(source, target, service, way, cold, models_from, yes, as_json, reboot, remove_models)
+        )
+    )

@@ -15,13 +15,14 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from provision.host.transport import Completed
+from provision.migrate import standing
+from provision.migrate.standing import FENCES
 from provision.plan import Refusal
 from provision.run.errors import ActFailed
 from provision.run.journal import now
 from provision.spec import Service
 from provision.stack.conflicts import FENCE
 
-MARKERS = "/var/lib/kpro/migrated"
 _SCHEMA = "kpro-fence/1"
 
 
@@ -38,7 +39,7 @@ class InGuest(Protocol):
 
 
 def marker(service: Service) -> str:
-    return f"{MARKERS}/{service.name}"
+    return standing.fence(service.name)
 
 
 def drop_in(service: Service) -> str:
@@ -52,7 +53,7 @@ def text(service: Service, run: str, peer: str) -> str:
         f"# While {marker(service)} is there it does not start here, so that two hosts never answer for it.\n"
         "# The way back, on the controller: provision migrate SOURCE TARGET --rollback\n"
         "[Unit]\n"
-        f"RequiresMountsFor={MARKERS}\n"
+        f"RequiresMountsFor={FENCES}\n"
         f"{_condition(service)}\n"
     )
 
@@ -257,7 +258,7 @@ def take_away(side: InGuest, run: str) -> None:
     path = drop_in(service)
     script = _TAKE.format(
         marker=shlex.quote(marker(service)),
-        markers=MARKERS,
+        markers=FENCES,
         drop_in=shlex.quote(path),
         folder=shlex.quote(path.rpartition("/")[0]),
     )

@@ -88,8 +88,7 @@ class Live:
         return self.session.wanted(self.machine)
 
     def observed(self) -> Observed:
-        """What it looks like now."""
-        self.session.new_epoch(self.machine)
+        """What it looks like: read once, and again after its lock was taken."""
         return self.session.observed(self.machine)
 
 
@@ -145,6 +144,9 @@ class Dead:
         raise TransportError(f"{self.name} is not asked in a cold migration")
 
     def inside(self, script: str, *, stdin: bytes = b"", timeout: float | None = 60) -> Completed:
+        raise TransportError(f"{self.name} is not asked in a cold migration")
+
+    def hold(self) -> None:
         raise TransportError(f"{self.name} is not asked in a cold migration")
 
 
@@ -205,12 +207,3 @@ def connected(
 def hosts_of(end: End) -> tuple[str, str]:
     """The two pyinfra hosts of an end: other guests of its machine have no part in it."""
     return end.machine.host_name, end.machine.guest_host_name(end.guest)
-
-
-def alone(machine: Machine, guest: Guest, service: Service) -> Machine:
-    """The machine with this service's candidate left out: a migration moves what serves, and tries nothing."""
-    left = service.model_copy(update={"candidate": None})
-    services = tuple(left if one is service else one for one in guest.services)
-    changed = guest.model_copy(update={"services": services})
-    guests = tuple(changed if one is guest else one for one in machine.guests)
-    return machine.model_copy(update={"guests": guests})

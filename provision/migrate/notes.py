@@ -145,11 +145,7 @@ def _ways(case: Case) -> Iterator[str]:
             continue
         called = found.package or found.version
         for row in BROKEN:
-            if (
-                not row.refuse
-                and row.hits(found.version, found.package)
-                and (end.role == "target" or not row.receiver)
-            ):
+            if not row.refuse and row.hits(found.version, found.package, receives=end.role == "target"):
                 yield f"rsync {called} of {end.name}: {row.text} ({row.source})"
         if end.role == "target" and version_of(found.version) < CONFINED_RSYNC:
             yield (

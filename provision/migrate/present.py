@@ -58,10 +58,30 @@ def confirmed_back(service: str, source: str, target: str, terminal: bool) -> bo
     return False
 
 
-def failed(error: StepFailed, source: str, target: str, peer: str, run: str) -> None:
-    command = f"provision migrate {source} {target}"
+def confirmed_end(service: str, source: str, target: str, terminal: bool) -> bool:
+    if not terminal:
+        _line("error: there is no terminal to ask on: run it again with --yes", fg="red")
+        return False
+    question = f"{service} serves on {target}. Give {source} up, with no way back?"
+    if click.confirm(question, default=False, err=True):
+        return True
+    _line("nothing was changed")
+    return False
+
+
+def ended(m: Moving, said: Sequence[str]) -> None:
+    for line in said:
+        _line(f"  {line}")
+    _line(f"done: {m.target.service.name} is {m.target.name}'s; migration {m.run} is closed", fg="green")
+    if not m.cold:
+        _line(f"next: take {m.target.service.name} out of the inventory of {m.peer}")
+
+
+def failed(error: StepFailed, m: Moving, source: str, target: str) -> None:
+    command, peer, run = f"provision migrate {source} {target}", m.peer, m.run
     if error.back is None:
-        _line(f"FAILED at {error.step}; {peer} serves as before, and what was done stays", fg="red")
+        serves = "what was done stays" if m.cold else f"{peer} serves as before, and what was done stays"
+        _line(f"FAILED at {error.step}; {serves}", fg="red")
         _line(f"next: mend it, then {command} --resume; or {command} --rollback")
     elif error.back:
         _line(

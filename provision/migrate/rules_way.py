@@ -39,11 +39,7 @@ def _old(end: End, found: Rsync) -> Iterator[Refusal]:
             newer,
         )
     for row in BROKEN:
-        if (
-            row.refuse
-            and row.hits(found.version, found.package)
-            and (end.role == "target" or not row.receiver)
-        ):
+        if row.refuse and row.hits(found.version, found.package, receives=end.role == "target"):
             yield Refusal(
                 f"machine {end.name}", f"rsync {called} is known to fail", f"{row.text} ({row.source})", newer
             )

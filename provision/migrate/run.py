@@ -2,49 +2,28 @@
 
 from __future__ import annotations
 
-import getpass
-import socket
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-from provision import inventory as inventories
-from provision.migrate import files, known, live, present, record, runbook, standing, steps
-from provision.migrate.copy.copying import Copy
-from provision.migrate.ends import End, Pair, one_address
-from provision.migrate.live import Dead, Ends
+from provision.migrate import dead, files, finalize, live, present, record, runbook, standing, steps
+from provision.migrate.asked import Asked, both_ends
+from provision.migrate.ends import Pair
+from provision.migrate.live import Ends
+from provision.migrate.making import Look, moving, pair_of, starts
 from provision.migrate.moving import Moving
 from provision.migrate.preflight import preflight
-from provision.migrate.proofs import Proofs
 from provision.migrate.runbook import StepFailed
+from provision.migrate.scratch import sweep
 from provision.migrate.shown import Shown
-from provision.migrate.sides import Side
-from provision.migrate.standing import Migrating, Record
-from provision.migrate.traffic.choose import traffic
+from provision.migrate.standing import Record
 from provision.plan import PHASES, Refusal
 from provision.printable import say_on_stderr
 from provision.run.commands import Answer, finish
 from provision.run.errors import EXIT_DONE, EXIT_ERROR, EXIT_REFUSED, EXIT_USAGE, Refused, RunError
-from provision.run.journal import new_run_id, runs_folder
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What ``provision migrate`` was asked for. ``way``: ``begin``, ``resume``, ``rollback``, ``finalize`` or
-    ``dry-run``."""
-
-    source: str
-    target: str
-    service: str | None
-    way: str
-    cold: bool
-    models_from: str
-    yes: bool
-    as_json: bool
-    reboot: bool
-    remove_models: bool = False
+from provision.run.journal import new_run_id
 
 
 def migrate(ask: Asked) -> int:
@@ -53,7 +32,7 @@ def migrate(ask: Asked) -> int:
 
 
 def _migrate(ask: Asked) -> Answer:
-    source, target, paths = _both(ask)
+    source, target, paths = both_ends(ask)
     reason = f"migrate {ask.source} {ask.target}" + ("" if ask.way == "begin" else f" --{ask.way}")
     with live.connected(
         source, target, paths, reason, say_on_stderr, cold=ask.cold, reboot=ask.reboot
@@ -69,112 +48,24 @@ def _migrate(ask: Asked) -> Answer:
             "dry-run": _dry_run,
             "resume": _resume,
             "rollback": _rollback,
+            "finalize": _finalize,
         }
-        pair = _pair(ask, ends, source, target)
+        if ask.cold and (refusals := dead.lives(source.machine, ask.source, ask.target)):
+            raise Refused(refusals)
+        pair = pair_of(ask, ends, source, target)
         answer = ways[ask.way](ask, ends, pair)
         ends.session.ended = answer.exit_code
         return answer
 
 
-def _both(ask: Asked) -> tuple[End, End, tuple[Any, Any]]:
-    """Both ends of the one service that both inventories name. Raises InventoryRefused and ValueError."""
-    loaded = [
-        inventories.load(ask.source, files=not ask.cold, names=not ask.cold),
-        inventories.load(ask.target),
-    ]
-    for word, one in zip((ask.source, ask.target), loaded, strict=True):
-        if len(one.machines) != 1:
-            raise ValueError(
-                f"{word} has {len(one.machines)} machines: a service moves between two, one in each"
-            )
-    machines = [one.machines[0] for one in loaded]
-    if machines[0].name == machines[1].name:
-        raise ValueError(f"{ask.source} and {ask.target} are both the machine {machines[0].name}")
-    named = [
-        {service.name: (guest, service) for guest in machine.guests for service in guest.services}
-        for machine in machines
-    ]
-    both = sorted(named[0].keys() & named[1].keys())
-    if ask.service is not None and ask.service not in both:
-        raise ValueError(
-            f"--service {ask.service}: both inventories must name it; both name {', '.join(both) or 'none'}"
-        )
-    if ask.service is None and len(both) != 1:
-        there = ", ".join(both) or "none"
-        raise ValueError(
-            f"{ask.source} and {ask.target} both name {there}: "
-            + ("say which with --service" if both else "write the service into the target's inventory too")
-        )
-    name = ask.service or both[0]
-    ends = []
-    for role, word, machine, services in zip(
-        ("source", "target"), (ask.source, ask.target), machines, named, strict=True
-    ):
-        guest, service = services[name]
-        if role == "target":
-            machine = live.alone(machine, guest, service)
-            guest, service = next(
-                (one, here) for one in machine.guests for here in one.services if here.name == name
-            )
-        ends.append(End(role, word, machine, guest, service))  # type: ignore[arg-type]
-    if at := one_address(ends[0], ends[1]):
-        raise ValueError(
-            f"{ask.source} and {ask.target} are both reached at {at}: a service moves between two"
-        )
-    return ends[0], ends[1], (loaded[0].path, loaded[1].path)
-
-
-def _pair(ask: Asked, ends: Ends, source: End, target: End) -> Pair:
-    """What the preflight knows of both; on the way back it is not asked, and time counts."""
-    if ask.way not in ("begin", "dry-run"):
-        return Pair("", source, target, cold=ask.cold, reboot=ask.reboot, port=files.port(target))
-    one = known.desired(source, ends.source.wanted, ends.source.observed()) if ends.source else None
-    two = known.desired(target, ends.target.wanted, ends.target.observed())
-    return Pair(
-        "",
-        source,
-        target,
-        cold=ask.cold,
-        reboot=ask.reboot,
-        digests=known.digests(one),
-        same_key=known.same_key(one, two),
-        commands={"source": known.command(source, one), "target": known.command(target, two)},
-        port=files.port(target),
-    )
-
-
-def _moving(ask: Asked, ends: Ends, pair: Pair, run: str, since: str | None = None) -> Moving:
-    source: Side | Dead = ends.source or Dead(pair.source)
-    settings = files.settings(pair)
-    moved = files.folders(pair)
-    ends.belong_to(Migrating(run))
-    ends.target.arriving = frozenset(folder.target_path for folder in moved)
-    moving = Moving(
-        run,
-        ends.source,
-        ends.target,
-        say_on_stderr,
-        ends.session.journal.write,
-        f"{getpass.getuser()}@{socket.gethostname()}",
-        pair.source.name,
-        lambda m: list(_look(ask, ends, pair, m).refusals),
-        Copy(run, ends.source, ends.target, moved, settings) if ends.source and moved else None,
-        traffic(run, source, ends.target),
-        models_from=ask.models_from,
-    )
-    proofs = Proofs(pair.source, runs_folder() / run)
-    moving.prove, moving.measure = proofs.answers, proofs.speed
-    if since is not None:
-        moving.since = since
-    return moving
+def _looked(ask: Asked, ends: Ends, pair: Pair) -> Look:
+    return lambda m: list(_look(ask, ends, pair, m).refusals)
 
 
 def _look(ask: Asked, ends: Ends, pair: Pair, m: Moving) -> Shown:
     pair = files.reached(replace(pair, run=m.run), m.source, m.target)
     table = tuple((step.name, step.text) for step in steps.of(m))
-    one = ends.source
-    starts = None if one is None else known.starts(pair.source, one.wanted, one.observed())
-    shown = preflight(pair, m.source, m.target, m.target.plan(PHASES), starts=starts, steps=table)
+    shown = preflight(pair, m.source, m.target, m.target.plan(PHASES), starts=starts(ends, pair), steps=table)
     more = m.traffic.check(cold=m.cold) if m.traffic is not None else []
     if more:
         shown = present.refused(shown, more)
@@ -183,18 +74,18 @@ def _look(ask: Asked, ends: Ends, pair: Pair, m: Moving) -> Shown:
 
 
 def _dry_run(ask: Asked, ends: Ends, pair: Pair) -> Answer:
-    m = _moving(ask, ends, pair, new_run_id())
+    m = moving(ask, ends, pair, _looked(ask, ends, pair), new_run_id())
     shown = _look(ask, ends, pair, m)
     return Answer(EXIT_REFUSED if shown.refusals else EXIT_DONE, shown.as_dict())
 
 
 def _begin(ask: Asked, ends: Ends, pair: Pair) -> Answer:
-    m = _moving(ask, ends, pair, new_run_id())
+    m = moving(ask, ends, pair, _looked(ask, ends, pair), new_run_id())
     kept: list[Shown] = []
 
-    def look(moving: Moving) -> list[Refusal]:
-        kept.append(_look(ask, ends, pair, moving))
-        moving.tell("plan", **kept[0].event())
+    def look(found: Moving) -> list[Refusal]:
+        kept.append(_look(ask, ends, pair, found))
+        found.tell("plan", **kept[0].event())
         return list(kept[0].refusals)
 
     m.look = look
@@ -215,7 +106,8 @@ def _resume(ask: Asked, ends: Ends, pair: Pair) -> Answer:
     open_now = [one for one in records if one.state == "open"]
     if not open_now:
         raise ValueError(_none_open(pair, records))
-    m = _moving(ask, ends, pair, _one_run(records), open_now[0].since)
+    ask = replace(ask, models_from=ask.models_from or open_now[0].models_from)
+    m = moving(ask, ends, pair, _looked(ask, ends, pair), _one_run(records), open_now[0].since)
     m.hold()
     return _forward(ask, m, resumed=True)
 
@@ -226,7 +118,7 @@ def _forward(ask: Asked, m: Moving, *, resumed: bool) -> Answer:
         with _interrupts(ask, m):
             runbook.forward(m, resumed=resumed)
     except StepFailed as failed:
-        present.failed(failed, ask.source, ask.target, m.peer, m.run)
+        present.failed(failed, m, ask.source, ask.target)
         return Answer(
             EXIT_ERROR, document | {"failed": failed.step, "error": str(failed), "left": failed.left}
         )
@@ -239,7 +131,8 @@ def _rollback(ask: Asked, ends: Ends, pair: Pair) -> Answer:
     live_ones = [one for one in records if one.state in ("open", "moved")]
     if not live_ones:
         raise ValueError(_none_open(pair, records))
-    m = _moving(ask, ends, pair, _one_run(records), live_ones[0].since)
+    ask = replace(ask, models_from=ask.models_from or live_ones[0].models_from)
+    m = moving(ask, ends, pair, _looked(ask, ends, pair), _one_run(records), live_ones[0].since)
     m.hold()
     reached = runbook.reached(live_ones)
     if not ask.yes and not present.confirmed_back(
@@ -251,6 +144,27 @@ def _rollback(ask: Asked, ends: Ends, pair: Pair) -> Answer:
     present.back(m, left, ask.source, ask.target)
     document = {"run": m.run, "state": "rolled_back" if not left else "open", "left": left}
     return Answer(EXIT_ERROR if left else EXIT_DONE, document)
+
+
+def _finalize(ask: Asked, ends: Ends, pair: Pair) -> Answer:
+    records = _records(ends)
+    if any(one.state == "open" for one in records):
+        raise RunError(
+            f"migration {_one_run(records)} of {pair.target.service.name} is not through "
+            f"(step {runbook.reached(records)}): nothing is given up before that. Next: --resume, or --rollback"
+        )
+    if not any(one.state == "moved" for one in records):
+        raise ValueError(_none_open(pair, records))
+    m = moving(ask, ends, pair, _looked(ask, ends, pair), _one_run(records), records[0].since)
+    m.hold()
+    name = m.target.service.name
+    if not ask.yes and not present.confirmed_end(name, m.peer, m.target.name, sys.stdin.isatty()):
+        return Answer(EXIT_USAGE, {"run": m.run})
+    said = finalize.finalize(m, remove_models=ask.remove_models)
+    for side in m.sides:
+        sweep(side, m.run)
+    present.ended(m, said)
+    return Answer(EXIT_DONE, {"run": m.run, "state": "finalized", "said": said})
 
 
 def _records(ends: Ends) -> list[Record]:

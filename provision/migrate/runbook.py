@@ -130,10 +130,13 @@ def rollback(m: Moving, reached: str) -> list[str]:
     step that began."""
     todo = [step for step in steps.of(m) if steps.at_or_after(reached, step.name)]
     left: list[str] = []
+    if m.cold and any(step.name == "switch" for step in todo):
+        name = m.target.service.name
+        return [f"{m.peer} was dead when {name} came to {m.target.name}: there is nothing to go back to"]
     if any(step.window for step in todo) and not m.cold and (why := source_first(m)):
         # Whatever serves now is left alone: a target that is taken away before the source is back leaves nobody.
         return [why]
-    for step in reversed(todo):
+    for step in reversed([step for step in todo if step.undo is not steps.nothing]):
         why = _undone(m, step.name, step.undo)
         left += [why] if why else []
     if not left:

@@ -112,6 +112,36 @@ def refusals(
                 yield from _fenced(service, guests.get(guest.name), where)
 
 
+def records(machine: Machine, host: Snapshot) -> list[Record]:
+    """Of every service of the machine that is being moved, or was. Raises CouldNotLook and ValueError."""
+    found = [_record(host, service) for guest in machine.guests for service in guest.services]
+    return [one for one in found if one is not None]
+
+
+def told(one: Mapping[str, Any]) -> str:
+    """A record in one line."""
+    way = f"to {one['peer']}" if one["role"] == "source" else f"from {one['peer']}"
+    words = {
+        "open": f"is being moved {way}, at {one['step']}: provision migrate … --resume or --rollback",
+        "moved": f"was moved {way} and can still go back: provision migrate … --rollback or --finalize",
+    }
+    said = words.get(one["state"], f"was moved {way} for good")
+    return f"migration {one['run']}: {one['service']} {said}"
+
+
+def of_service(
+    machine: Machine, host: Snapshot, guests: Mapping[str, Snapshot | None], own: str, name: str
+) -> list[Refusal]:
+    """The same for the services of this name alone."""
+    named = {
+        f"machine.guests[{at}].services[{number}]"
+        for at, guest in enumerate(machine.guests)
+        for number, service in enumerate(guest.services)
+        if service.name == name
+    }
+    return [one for one in refusals(machine, host, guests, own) if one.where in named]
+
+
 def _record(host: Snapshot, service: Service) -> Record | None:
     text = host.text(path(service.name))
     return None if text is None else parse(text)
@@ -153,8 +183,3 @@ def _fenced(service: Service, inside: Snapshot | None, where: str) -> Iterator[R
             "its unit does not start while that is so, because two hosts must not answer",
             "provision migrate SOURCE TARGET --rollback brings it back; where no other host has it, remove that file",
         )
-
-
-def as_dict(record: Record) -> dict[str, Any]:
-    """For JSON."""
-    return asdict(record)

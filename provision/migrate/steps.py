@@ -13,7 +13,8 @@ from provision.migrate import cut, on_files, on_proof, on_target
 from provision.migrate.moving import Moving
 
 
-def _nothing(m: Moving) -> str:
+def nothing(m: Moving) -> str:
+    """There is nothing to undo, or nothing that is needed first."""
     return ""
 
 
@@ -37,8 +38,8 @@ class Step:
     way_back: str
     does: Callable[[Moving], str]
     holds: Callable[[Moving], bool] = _never
-    undo: Callable[[Moving], str] = _nothing
-    needs: Callable[[Moving], str] = _nothing
+    undo: Callable[[Moving], str] = nothing
+    needs: Callable[[Moving], str] = nothing
     window: bool = False
     passed: Callable[[Moving], bool] = _never
     cold: bool = True

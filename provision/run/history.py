@@ -32,12 +32,14 @@ def show(run: str | None, as_json: bool) -> int:
     if not rows:
         click.echo(f"no runs in {folder}")
     for row in rows:
-        click.echo(f"{row['run']}  {row['ended']:<12}  {row['changes']:>3} change(s)  {row['reason']}")
+        # A migration is told by how far it came.
+        came = row.get("step") or f"{row['changes']:>3} change(s)"
+        click.echo(f"{row['run']}  {row['ended']:<12}  {came:<13}  {row['reason']}")
     return EXIT_DONE
 
 
 def _summary(run: str) -> dict[str, Any]:
-    reason, ended, changes = "", "did not end", 0
+    reason, ended, changes, step = "", "did not end", 0, ""
     for event in journal.read(run):
         if event.get("event") == "run":
             reason = str(event.get("reason", ""))
@@ -45,9 +47,17 @@ def _summary(run: str) -> dict[str, Any]:
             changes += 1
         elif event.get("event") == "rolled back":
             changes += len(event.get("back", ()))
+        elif event.get("event") == "step":
+            step = f"{event.get('step')} {event.get('state')}"
         elif event.get("event") == "end":
             ended = f"exit {event.get('exit')}"
-    return {"run": run, "reason": reason, "ended": ended, "changes": changes}
+    return {
+        "run": run,
+        "reason": reason,
+        "ended": ended,
+        "changes": changes,
+        **({"step": step} if step else {}),
+    }
 
 
 def report(run: str, html: Path | None) -> int:

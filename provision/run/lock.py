@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from provision.host import transport
@@ -39,26 +40,45 @@ LOOK_SECONDS = 5
 PROGRESS = f"{FOLDER}/progress"
 """The last line of progress of a long command (provision.hub.machine writes it): whoever waits for it can tell."""
 _WAIT = f"exec 9>>{FOLDER}/busy; flock -w {LOOK_SECONDS} -x 9 || {{ cat {PROGRESS} 2>/dev/null; exit 75; }}"
+# The holder is the one process that has the lock's file open; it does nothing but hold it.
+_END = f"""
+for fd in /proc/[0-9]*/fd/8; do
+  [ "$(readlink "$fd" 2>/dev/null)" != {FOLDER}/lock ] || {{ pid=${{fd#/proc/}}; kill "${{pid%%/*}}" 2>/dev/null; }}
+done
+for n in 1 2 3 4 5 6 7 8 9 10; do flock -n {FOLDER}/lock true && exit 0; sleep 0.2; done
+exit 1
+"""
 _TRY = f"exec 9>>{FOLDER}/busy; flock -n -x 9"
 
 
 @dataclass(frozen=True)
 class Owner:
-    """Who holds a machine, as the lock file says it."""
+    """Who holds a machine, as the lock file says it. ``place``: the boot and the process namespace that its pid means
+    something in; empty where the controller's system does not tell."""
 
     run: str
     owner: str
     pid: int
     reason: str
     since: str
+    place: str = ""
 
     @classmethod
     def here(cls, run: str, reason: str) -> Owner:
         name = f"{getpass.getuser()}@{socket.gethostname()}"
-        return cls(run, name, os.getpid(), reason, datetime.now(UTC).isoformat(timespec="seconds"))
+        since = datetime.now(UTC).isoformat(timespec="seconds")
+        return cls(run, name, os.getpid(), reason, since, _place())
 
     def line(self) -> str:
         return json.dumps(asdict(self))
+
+
+def _place() -> str:
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot} {Path('/proc/self/ns/pid').readlink()}"
+    except OSError:
+        return ""
 
 
 def describe(line: str) -> str:
@@ -102,7 +122,22 @@ def _ends(host: Any, say: Callable[[str], None]) -> bool:
     return False
 
 
-def take(host: Any, owner: Owner, say: Callable[[str], None]) -> MachineLock:
+def _is_dead(line: str, here: Owner) -> bool:
+    """Was it taken from this very controller, by a process that is no more, or by this one over a broken connection?"""
+    try:
+        owner = json.loads(line)
+        pid = int(owner["pid"])
+        if not here.place or (owner["owner"], owner["place"]) != (here.owner, here.place):
+            return False
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except (ValueError, KeyError, TypeError, OSError):
+        return False
+    return pid == os.getpid()
+
+
+def take(host: Any, owner: Owner, say: Callable[[str], None], *, again: bool = True) -> MachineLock:
     """Takes the machine, then waits for what an earlier run left running there.
 
     Raises Locked when another run holds it (with the owner's name), or when a left-over command does not end within
@@ -113,6 +148,11 @@ def take(host: Any, owner: Owner, say: Callable[[str], None]) -> MachineLock:
     if said.startswith("locked"):
         held.release()
         owner_line = said.removeprefix("locked").strip()
+        if again and _is_dead(owner_line, owner):
+            # Its connection broke in the middle: the machine's sshd may keep the other end for hours.
+            say(f"{host.name}: {describe(owner_line)} has ended on this controller; its lock is taken over")
+            transport.run(host, _END, timeout=60)
+            return take(host, owner, say, again=False)
         raise Locked(f"{host.name} is locked by {describe(owner_line)}. Wait for it to end, then run again")
     if said != "held":
         why = held.exited.error_text if held.exited else said

@@ -18,6 +18,7 @@ from provision.host.moves import Reason, Reboot
 from provision.run import host_journal, present, rebooting
 from provision.run.commands import Answer, connected, finish
 from provision.run.errors import EXIT_DONE, EXIT_ERROR, EXIT_PENDING, EXIT_USAGE, ActFailed, RunError
+from provision.run.moved import refuse_while_moving
 from provision.run.session import Session
 from provision.spec import Machine
 
@@ -79,6 +80,7 @@ def _rollback(name: str, limit: Sequence[str], yes: bool, as_json: bool, may_reb
 
 def _look(session: Session, machine: Machine) -> Before:
     session.take_lock(machine)
+    refuse_while_moving(session, machine)
     host = session.host(machine.host_name)
     changes = keeping.changes_on(host)
     return Before(machine, host, changes, undo.look(host, changes))

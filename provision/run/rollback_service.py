@@ -17,11 +17,13 @@ from provision.acts import cutover, service, stack
 from provision.acts.voice import Voice
 from provision.host import transport
 from provision.host.last_run import BACK
+from provision.migrate import standing
 from provision.planner import settle
 from provision.run import host_journal, present
 from provision.run.commands import Answer, connected, finish
-from provision.run.errors import EXIT_DONE, EXIT_ERROR, EXIT_USAGE, ActFailed, RunError
+from provision.run.errors import EXIT_DONE, EXIT_ERROR, EXIT_USAGE, ActFailed, Refused, RunError
 from provision.run.journal import now
+from provision.run.moved import refuse_while_moving
 from provision.run.session import Session
 from provision.spec import Machine
 from provision.stack import going_back, held
@@ -77,7 +79,11 @@ def _rollback(name: str, limit: Sequence[str], wanted: str, yes: bool, as_json: 
 
 def _look(session: Session, machine: Machine, wanted: str) -> list[Before]:
     session.take_lock(machine)
+    refuse_while_moving(session, machine)
     seen, found = session.observed(machine), []
+    # What moved away, or is on its way, must not come back here by itself.
+    if moved := standing.of_service(machine, seen.host, seen.guests, session.migrating.run, wanted):
+        raise Refused(moved)
     for guest in machine.guests:
         inside = seen.guests.get(guest.name)
         for own in settle(machine, guest, session.wanted(machine).services[guest.name], seen.host, inside):

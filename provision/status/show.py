@@ -7,6 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
+from provision.migrate import standing
 from provision.printable import escape
 from provision.status import cut_over, serving
 from provision.status.state import UNKNOWN, Status
@@ -62,6 +63,9 @@ def _machine(out: Console, status: Status) -> None:
 
 
 def _rest(out: Console, status: Status) -> None:
+    for one in status.migrations:
+        colour = "yellow" if one["state"] == "open" else "white"
+        out.print(f"  [{colour}]{escape(standing.told(one))}[/]")
     run = status.last_run
     if isinstance(run, dict):
         end = (

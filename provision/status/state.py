@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, TypeVar
 
 from checks.snapshot import CouldNotLook, Snapshot
 from provision.host import last_run, reboot, view
+from provision.migrate import standing
 from provision.plan import Plan
 from provision.planner import Observed
 from provision.spec import Guest, Machine, Service
@@ -37,6 +38,7 @@ class Status:
     waits_for_confirmation: str | None
     locked_by: str | None
     unknown: Mapping[str, str]
+    migrations: tuple[Mapping[str, Any], ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -53,6 +55,7 @@ class Status:
             "waits_for_confirmation": self.waits_for_confirmation,
             "locked_by": self.locked_by,
             "unknown": dict(self.unknown),
+            "migrations": [dict(one) for one in self.migrations],
         }
 
 
@@ -119,6 +122,7 @@ def status_of(
         armed,
         ask("lock", lambda: looks.lock_holder(beside), UNKNOWN),
         unknown,
+        ask("migrations", lambda: tuple(map(asdict, standing.records(machine, host))), ()),
     )
 
 

@@ -40,8 +40,11 @@ outside: list[str] = []
 """What runs a command with the machine's own network: building a root asks a mirror."""
 
 
-def go() -> None:
-    """Takes this process, and what it starts from now on, apart. Raises OSError where the kernel does not let it."""
+def go() -> Path:
+    """Takes this process, and what it starts from now on, apart. Gives the folder that its own machine lies in.
+
+    Raises OSError where the kernel does not let it.
+    """
     network = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     outside[:] = ["nsenter", f"--net=/proc/{os.getpid()}/fd/{network}"]
     libc = ctypes.CDLL(None, use_errno=True)
@@ -67,6 +70,7 @@ def go() -> None:
     )
     os.close(reading)
     last.returncode = 0  # nobody waits for what outlives this process
+    return place
 
 
 def _sh(*words: str) -> None:

@@ -315,3 +315,20 @@ def test_a_host_of_its_own_is_led_over_ssh(place: Place) -> None:
     )
     done = place.pair.run(sys.executable, "-c", code)
     assert done.stdout == "[] source\n", done.stdout + done.stderr
+
+
+def test_the_configuration_that_the_page_shows_is_one_that_haproxy_takes_and_no_check_refuses(
+    place: Place,
+) -> None:
+    page = (Path(__file__).parents[2] / "docs/migration-traffic.md").read_text()
+    (shown,) = [block for block in page.split("```")[1::2] if block.startswith("\nglobal")]
+    front = (
+        "defaults\n timeout connect 2s\n timeout client 9s\n timeout server 9s\n"
+        f"frontend f\n mode http\n bind :{FRONT}\n default_backend chat\n"
+    )
+    text = shown.replace("10.0.0.6:8000", f"10.87.0.2:{PORT}").replace("10.0.0.5:8000", f"10.87.0.3:{PORT}")
+    place.pair.a.sh("cat >/etc/haproxy/haproxy.cfg", stdin=f"{text}\n{front}".encode())
+    place.restart()
+    proxy = Proxy(SPEC.model_copy(update={"source": "kpro6", "target": "kpro5"}), place.way, "a")
+    assert proxy.settled("source", 20).who == "source"
+    assert proxy.check() == []

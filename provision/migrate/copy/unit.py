@@ -119,9 +119,11 @@ send() {{ # folder, name of the outputs, KiB a second, more of rsync's arguments
   k=$1 o=$2 limit=$3
   shift 3
   job $k
-  ( enter $k && exec rsync -rlptgoHS --numeric-ids --inplace --no-inc-recursive --no-human-readable \\
-      --timeout={stall} $limit --info=progress2,stats2 -ii --out-format='kpro %i %l' --outbuf=L $more "$@" \\
-      -e "$shell {folder}/ssh.$key" $delete "$from" "{host}:$into" ) >$o.out 2>$o.err </dev/null
+  # rsync asks for the name of its folder at once, and one of a container has none here: it is handed over open.
+  ( enter $k && exec 3<. && cd {folder} && exec rsync -rlptgoHS --numeric-ids --inplace --no-inc-recursive \\
+      --no-human-readable --timeout={stall} $limit --info=progress2,stats2 -ii --out-format='kpro %i %l' \\
+      --outbuf=L $more "$@" -e "$shell {folder}/ssh.$key" $delete \\
+      "/proc/self/fd/3/${{from#./}}" "{host}:$into" ) >$o.out 2>$o.err </dev/null
   rc=$?
   # A file that is gone meanwhile is named when both sides are compared.
   [ $rc = 24 ] || return $rc

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -42,7 +44,7 @@ def run(checkout: Path, *arguments: str, ci: bool = False) -> tuple[int, str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=60,
+        timeout=240,
         check=False,
     )
     return done.returncode, done.stdout
@@ -97,6 +99,82 @@ def test_ci_runs_every_folder_of_tests_that_has_tests(checkout: Path) -> None:
         "later",
         str(5),
     ], output
+
+
+MEETS = """
+import os, pathlib, pytest, time
+
+pytestmark = pytest.mark.guest
+
+def test_meets():
+    pathlib.Path({own!r}).touch()
+    until = time.monotonic() + 120
+    while not os.path.exists({other!r}):
+        assert time.monotonic() < until
+        time.sleep(0.05)
+"""
+
+
+def test_the_vm_tier_runs_beside_the_guest_tier_and_the_engine_tier_after_both(checkout: Path) -> None:
+    script(checkout / "scripts/guest-tier", "exit 0")
+    for name, other in (("guest", "vm"), ("vm", "guest")):
+        (checkout / "tests" / name).mkdir(exist_ok=True)
+        (checkout / f"tests/{name}/test_{name}.py").write_text(MEETS.format(own=name, other=other))
+    (checkout / "tests/engine").mkdir()
+    (checkout / "tests/engine/test_engine.py").write_text(PASSING)
+    (checkout / "tests/vm/test_red.py").write_text(FAILING)
+    code, output = run(checkout, "--all", ci=True)
+    summary = output[output.index("== summary") :].splitlines()
+    told = {line.split()[0]: " ".join(line.split()[3:]) for line in summary[1:-2]}
+    assert list(told)[-2:] == ["vm", "engine"], output
+    assert told["guest"] == told["engine"] == "1 passed, 0 failed, 0 skipped"
+    assert told["vm"] == "FAILED (exit 1): 1 passed, 1 failed, 0 skipped"
+    assert "ValueError: red" in output
+    assert code == 1
+
+
+SLOW = """
+import pathlib, pytest, time
+
+pytestmark = pytest.mark.guest
+
+@pytest.fixture
+def held():
+    pathlib.Path({name!r}).touch()
+    yield
+    pathlib.Path({name!r}).unlink()
+
+def test_slow(held):
+    time.sleep(600)
+"""
+# As tests/conftest.py has it.
+ENDS = "import signal\n\n\ndef pytest_configure():\n    signal.signal(signal.SIGTERM, signal.default_int_handler)\n"
+
+
+@pytest.mark.parametrize(("end", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupt_ends_all_tiers_in_order(checkout: Path, end: signal.Signals, code: int) -> None:
+    """Ctrl-C is heard by all processes of the terminal, a SIGTERM by the script alone."""
+    script(checkout / "scripts/guest-tier", "exit 0")
+    (checkout / "tests/vm").mkdir()
+    (checkout / "tests/conftest.py").write_text(ENDS)
+    for name in ("guest", "vm"):
+        (checkout / f"tests/{name}/test_{name}.py").write_text(SLOW.format(name=f"held-{name}"))
+    running = subprocess.Popen(
+        ["env", "--default-signal", checkout / "test", "guest", "vm", "--", "-n0", "-pno:hypothesispytest"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    until = time.monotonic() + 120
+    while len(list(checkout.glob("held-*"))) < 2:
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    if end is signal.SIGINT:
+        os.killpg(running.pid, end)
+    else:
+        running.send_signal(end)
+    assert running.wait(120) == code
+    assert list(checkout.glob("held-*")) == []
 
 
 @pytest.mark.parametrize("argument", ["nothing", "--nothing"])

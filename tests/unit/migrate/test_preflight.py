@@ -14,7 +14,7 @@ from provision.data.migrating import GIB, limit
 from provision.migrate.decide import RULES, by_rule, judge
 from provision.migrate.ends import Reach
 from provision.migrate.moves import STAYS, Kind
-from provision.migrate.seen import Clock, MachineLook, Unseen
+from provision.migrate.seen import Clock, Folder, MachineLook, Unseen
 from provision.plan import Plan
 from tests.unit.migrate import preflight_pair as pairs
 from tests.unit.migrate.damages import DAMAGES, Damage
@@ -182,6 +182,18 @@ def test_the_same_files_on_the_target_are_not_copied_and_not_in_the_way() -> Non
     assert base.source.guest is not None
     there = pairs.on_target(base, incoming=dict(base.source.guest.folders))
     assert said(pairs.on_target(there, models=pairs.place("/tank/models", free=GIB))) == []
+
+
+def test_files_of_other_sizes_under_the_same_names_are_in_the_way() -> None:
+    base = green()
+    assert base.source is not None
+    assert base.source.guest is not None
+    (role, seen), *_ = base.source.guest.folders.items()
+    assert isinstance(seen, Folder)
+    cut = replace(seen, files={**dict(seen.files or {}), "model.safetensors": 5})
+    assert kinds(pairs.on_target(base, incoming={role: cut})) == {"in the way"}
+    untold = replace(seen, files=None)
+    assert kinds(pairs.on_target(base, incoming={role: untold})) == {"in the way"}
 
 
 def test_a_boot_that_is_allowed_is_no_obstacle() -> None:

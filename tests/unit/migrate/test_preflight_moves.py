@@ -206,6 +206,9 @@ def test_what_is_weak_about_the_way_is_told() -> None:
     said = " | ".join(notes(case(given)))
     for word in ("rsync#715", "CVE-2026-53783", "no NTP sets the clock of kpro5", "through the controller"):
         assert word in said
+    assert said.count("rsync#715") == 1
+    sends = notes(case(pairs.on_source(green(), rsync=Rsync("3.2.7", "3.2.7-1+deb12u6"))))
+    assert sends == []
     assert "cloned" not in said
     twins = pairs.on_source(given, sshd=given.target.machine.sshd)
     assert any("cloned" in one for one in notes(case(twins)))

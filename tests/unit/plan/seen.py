@@ -10,6 +10,7 @@ from checks.snapshot import Section, Snapshot
 from provision.guest.root_recipe import root_file
 from provision.host import assigned, boot, driver_seen, nodes, reboot, view
 from provision.host.driver_checks import seen as driver_checks
+from provision.migrate import standing
 from provision.spec import Machine
 from provision.stack import baselines, trials
 from provision.stack.desired import MANIFEST, DesiredService
@@ -18,6 +19,9 @@ A6000, AUDIO = "0x2230", "0x1aef"
 ARCHIVES = [f"nvidia-{version}-open-6.1.0-50-amd64.tar.zst" for version in ("535.261.03", "580.159.04")]
 DPKG_L = "Desired=Unknown/Install/Remove/Purge/Hold\n||/ Name Version Architecture Description\n"
 OPTIONAL = [request.split(":", 1)[1] for request in boot.REQUESTS if request.startswith("file:")]
+
+_NOT_MOVED = [path(name) for name in ("chat", "qwen", "tiny") for path in (standing.path, standing.fence)]
+"""What says that a service is being moved, or was: absent where nobody says otherwise."""
 
 
 class Seen:
@@ -182,4 +186,5 @@ class Seen:
 
     @property
     def snapshot(self) -> Snapshot:
-        return Snapshot(dict(self.sections))
+        still = {("file", path): Section("file", path, None, None) for path in _NOT_MOVED}
+        return Snapshot(still | self.sections)

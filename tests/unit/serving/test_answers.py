@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,8 @@ from typing import Any
 import pytest
 
 from checks.cli import main
-from checks.serving.answers_api import Engine
+from checks.serving.address import server
+from checks.serving.answers_api import Engine, OpenAI
 from provision.testhost.model import make_model
 from provision.testhost.process import Standin, running
 
@@ -272,3 +274,16 @@ def test_a_source_is_never_asked_to_weigh_a_prompt(
     assert not [body for body in sent if "prompt_logprobs" in body or "echo" in body]
     assert compare(kept, start(*FAST).url)[0] == 0
     assert [body for body in sent if "prompt_logprobs" in body]
+
+
+def test_what_was_given_is_weighed_and_not_what_would_have_been_said(start: Start) -> None:
+    engine = OpenAI(server(start(*FAST).url, "tiny"), time.monotonic() + 20, 10)
+    prompt = (5, 6, 7)
+    likely = engine.answer(prompt, 2).tokens
+    other = next(token for token in range(10, 20) if token not in likely)
+    scored = engine.score(prompt, (likely[0], other))
+    assert scored.logprobs[0] > -0.7 > -2.0 >= scored.logprobs[1]
+    assert scored.behind(0, likely[0]) == 0.0
+    assert scored.behind(1, other) > 1.0
+    assert scored.behind(1, likely[1]) == 0.0
+    assert scored.behind(0, 3) == float("inf")

@@ -1,0 +1,86 @@
+"""What a machine says of a migration keeps everything else away from the service, and from nothing but the service."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from provision.migrate import standing
+from provision.migrate.standing import Record
+from provision.run import rollback_service
+from provision.run.errors import Refused
+from provision.spec import Engine, Guest, Machine, Model, Service
+from tests.unit.plan.seen import Seen
+
+RUN = "20261130T120000Z-a1b2c3"
+_SERVICES = [
+    Service(
+        name=name,
+        engine=Engine(kind="standin", version="1.0.0"),
+        model=Model(repo="kpro/tiny", revision="1" * 40),
+        port=port,
+    )
+    for name, port in (("chat", 8000), ("code", 8001))
+]
+BOX = Machine(name="kpro6", guests=[Guest(name="llm", backend="lxc", id="c1", services=_SERVICES)])
+
+
+def of(state: str, role: str = "source", service: str = "chat") -> str:
+    return Record(RUN, service, role, "kpro5", "me", "drain", state, "then").dump().decode()  # type: ignore[arg-type]
+
+
+def reasons(record: str | None, fenced: bool = False, own: str = "", name: str = "chat") -> list[str]:
+    host, guest = Seen(), Seen()
+    for one in _SERVICES:
+        host.put("file", standing.path(one.name), record if one.name == "chat" else None)
+        guest.put("file", standing.fence(one.name), "{}" if fenced and one.name == "chat" else None)
+    found = standing.of_service(BOX, host.snapshot, {"llm": guest.snapshot}, own, name)
+    return [str(one) for one in found]
+
+
+def test_a_service_that_never_moved_is_free() -> None:
+    assert reasons(None) == []
+    assert reasons(of("rolled_back")) == []
+    assert reasons(of("moved", role="target")) == []
+
+
+@pytest.mark.parametrize(
+    ("record", "fenced", "said"),
+    [
+        (of("open"), False, "--resume, or --rollback"),
+        (of("open", role="target"), False, "is open since then, at step drain"),
+        (of("moved"), False, "was moved to kpro5"),
+        (of("finalized"), False, "for good"),
+        (None, True, "lies in the guest: chat was moved"),
+        ("{torn", False, "cannot be read"),
+    ],
+)
+def test_a_service_that_moves_or_moved_is_left_alone_and_its_neighbour_is_not(
+    record: str | None, fenced: bool, said: str
+) -> None:
+    (found,) = reasons(record, fenced)
+    assert said in found
+    assert reasons(record, fenced, name="code") == []
+
+
+def test_the_migration_itself_may_go_on() -> None:
+    assert reasons(of("open"), own=RUN) == []
+    assert reasons(of("open"), own="another") != []
+
+
+def test_a_profile_is_not_brought_back_where_its_service_has_moved_away() -> None:
+    host, guest = Seen(), Seen()
+    for one in _SERVICES:
+        host.put("file", standing.path(one.name), of("moved") if one.name == "chat" else None)
+        guest.put("file", standing.fence(one.name), None)
+    seen = SimpleNamespace(host=host.snapshot, guests={"llm": guest.snapshot})
+    session: Any = SimpleNamespace(
+        take_lock=lambda machine: None,
+        observed=lambda machine: seen,
+        migrating=SimpleNamespace(run=""),
+        wanted=lambda machine: SimpleNamespace(services={"llm": ()}),
+    )
+    with pytest.raises(Refused, match="was moved to kpro5"):
+        rollback_service._look(session, BOX, "chat")
