@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from provision.migrate.copy import Copy, CopyFailed, Folder
-from provision.migrate.copy.key import CIPHERS, folder
+from provision.migrate.copy.key import CIPHERS, folder, mark
 from tests.migrate.conftest import pair
 from tests.migrate.copies import copy, hosts, left, literal, quiet, random, until
 from tests.migrate.rig import Pair
@@ -140,7 +140,7 @@ def test_ten_thousand_small_files_and_a_hole_of_2_gib(hosts: Pair) -> None:
             assert left(hosts, run.run) == []
 
 
-@pytest.mark.parametrize("which", ["source", "target", "receiver"])
+@pytest.mark.parametrize("which", ["unit", "source", "target", "receiver"])
 def test_a_machine_that_is_gone_at_60_percent_costs_less_than_5_percent(hosts: Pair, which: str) -> None:
     a, b = hosts.a, hosts.b
     for number in range(4):
@@ -151,6 +151,8 @@ def test_a_machine_that_is_gone_at_60_percent_costs_less_than_5_percent(hosts: P
     there = until(run, 0.6)
     if which == "receiver":
         b.sh("pkill -9 -x rsync")
+    elif which == "unit":
+        a.sh(f"systemctl kill -s KILL {mark(run.run)}.service")
     else:
         # A restart: what the file system holds stays, all that ran is gone and /run with it.
         host = a if which == "source" else b

@@ -89,6 +89,7 @@ def test_a_file_that_changes_while_it_is_copied_is_named_and_sent_again(hosts: P
     run = copy(hosts, bwlimit_mib=20)
     run.prepare()
     run.start()
+    assert run.verify() == ["a: the copy is not at its end"]
     a.sh(
         "cd /srv/models/m; touch -r one.safetensors /tmp/when; printf X | dd of=one.safetensors seek=9 bs=1 "
         "conv=notrunc status=none; touch -r /tmp/when one.safetensors; rm nothing; echo 1 > new; mv config.json c"

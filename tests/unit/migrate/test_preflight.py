@@ -14,8 +14,8 @@ from provision.data.migrating import GIB, limit
 from provision.migrate.decide import RULES, by_rule, judge
 from provision.migrate.ends import Reach
 from provision.migrate.moves import STAYS, Kind
-from provision.migrate.seen import Clock, Folder, MachineLook, Unseen
-from provision.plan import Plan
+from provision.migrate.seen import Clock, Folder, Listener, MachineLook, Unseen
+from provision.plan import Plan, Refusal
 from tests.unit.migrate import preflight_pair as pairs
 from tests.unit.migrate.damages import DAMAGES, Damage
 from tests.unit.migrate.preflight_pair import Given, green
@@ -220,6 +220,22 @@ def test_two_keys_that_differ_are_refused_and_never_shown() -> None:
 def test_the_target_s_own_refusals_are_quoted_with_its_name() -> None:
     (text,) = said(replace(green(), plan=pairs.REFUSED))
     assert text.startswith("kpro5: machine.guests[0].gpus[0]: 42:00.0 is held")
+
+
+def test_who_has_the_port_is_named_where_it_is_known() -> None:
+    refused = Plan(
+        "kpro5", refusals=(Refusal("machine.guests[0].services[0].port", "8000 is taken", "w", "n"),)
+    )
+    base = replace(green(), plan=refused)
+    (text,) = said(pairs.in_target(base, listening=(Listener(8000, "*", "nginx (pid 5)"),)))
+    assert "8000 is taken: nginx (pid 5)" in text
+    (text,) = said(pairs.in_target(base, listening=(Listener(80, "*", "nginx (pid 5)"),)))
+    assert "nginx" not in text
+    alone = replace(base, target=replace(base.target, state="stopped", guest=None))
+    (text,) = said(
+        pairs.on_target(alone, listening=(Listener(22, "*", "sshd"), Listener(8000, "*", "x (pid 9)")))
+    )
+    assert "8000 is taken: x (pid 9)" in text
 
 
 def test_of_a_dead_source_nothing_is_asked() -> None:
