@@ -101,6 +101,9 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setattr(record, "read", lambda side: side.kept)
     monkeypatch.setattr(record, "remove", lambda side: setattr(side, "kept", None))
     monkeypatch.setattr(runbook, "sweep", lambda side, run: None)
+    monkeypatch.setattr(
+        record, "unwritten", lambda side, run: made.did.append(f"journal of {side.name} away")
+    )
     monkeypatch.setattr(cut, "bring_back", back)
     monkeypatch.setattr(steps, "STEPS", tuple(made.of(step) for step in STEPS))
     return made
@@ -176,7 +179,7 @@ def test_a_refusal_leaves_nothing_behind(world: World) -> None:
     with pytest.raises(Refused):
         begun(world)
     assert [side.kept for side in world.m.sides] == [None, None]  # type: ignore[attr-defined]
-    assert world.did == []
+    assert world.did == ["journal of a away", "journal of b away"]
 
 
 @pytest.mark.parametrize("state", ["open", "moved"])
