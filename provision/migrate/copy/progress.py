@@ -16,8 +16,9 @@ def look(run: str) -> str:
     """For the source: state, whether the unit is there, the machine's clock, and for each of rsync's outputs the bytes
     of the files that were there already and of those it sent."""
     return f"""cd {folder(run)} 2>/dev/null || {{ echo phase=none; exit 0; }}
-cat state 2>/dev/null || echo phase=none
+# In this order: a unit that ends in between has said so before.
 echo "active=$(systemctl is-active {mark(run)}.service)"
+cat state 2>/dev/null || echo phase=none
 echo "now=$(date +%s)"
 echo "total=$(cat total 2>/dev/null)"
 read -r up _ < /proc/uptime; echo "up=$up"
