@@ -5,38 +5,25 @@
 
 from __future__ import annotations
 
-import re
 import resource
 import statistics
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from provision.migrate.copy import Copy, Folder
-from provision.migrate.copy.key import CIPHERS, folder
+from provision.migrate.copy import Copy, CopyFailed, Folder
+from provision.migrate.copy.key import CIPHERS, folder, mark
 from tests.migrate.conftest import pair
-from tests.migrate.copies import copy, left, quiet, random
+from tests.migrate.copies import copy, hosts, left, literal, quiet, random, until
 from tests.migrate.rig import Pair
 
-__all__ = ["pair"]
+__all__ = ["hosts", "pair"]
 MIB = 2**20
 
 
 def tell(line: str) -> None:
     print(f"copy: {line}", flush=True)  # noqa: T201 - figures are printed
-
-
-@pytest.fixture
-def hosts(pair: Pair) -> Iterator[Pair]:
-    yield pair
-    for host in (pair.a, pair.b):
-        host.mend()
-        host.sh(
-            "rm -rf /srv/models/* /srv/models/.incoming /var/lib/kpro/migrations /run/kpro-migrate; rm -f /root/plain*"
-        )
-        host.sh("sed -i '/kpro-migrate\\|plain$/d' /root/.ssh/authorized_keys")
 
 
 def resident() -> float:
@@ -153,7 +140,7 @@ def test_ten_thousand_small_files_and_a_hole_of_2_gib(hosts: Pair) -> None:
             assert left(hosts, run.run) == []
 
 
-@pytest.mark.parametrize("which", ["source", "target", "receiver"])
+@pytest.mark.parametrize("which", ["unit", "source", "target", "receiver"])
 def test_a_machine_that_is_gone_at_60_percent_costs_less_than_5_percent(hosts: Pair, which: str) -> None:
     a, b = hosts.a, hosts.b
     for number in range(4):
@@ -161,11 +148,11 @@ def test_a_machine_that_is_gone_at_60_percent_costs_less_than_5_percent(hosts: P
     run = copy(hosts, bwlimit_mib=50, stall_seconds=10)
     run.prepare()
     run.start()
-    while (now := run.progress()).bytes_done < 0.6 * now.bytes_total:
-        time.sleep(0.1)
-    there = now.bytes_done
+    there = until(run, 0.6)
     if which == "receiver":
         b.sh("pkill -9 -x rsync")
+    elif which == "unit":
+        a.sh(f"systemctl kill -s KILL {mark(run.run)}.service")
     else:
         # A restart: what the file system holds stays, all that ran is gone and /run with it.
         host = a if which == "source" else b
@@ -179,10 +166,47 @@ def test_a_machine_that_is_gone_at_60_percent_costs_less_than_5_percent(hosts: P
     again.prepare()
     again.start()
     again.wait(quiet)
-    text = a.sh(f"cat {folder(run.run)}/*.out")
-    sent = sum(int(found) for found in re.findall(r"Literal data: (\d+)", text))
+    sent = literal(a, run.run)
     tell(f"{which}: {there / MIB:.0f} of 256 MiB were there, {sent / MIB:.1f} MiB were sent afterwards")
     assert there + sent < 1.05 * 256 * MIB
     assert again.verify() == []
     again.undo()
     assert left(hosts, run.run) == []
+
+
+def test_a_network_that_is_cut_is_waited_for_and_another_controller_finds_the_running_unit(
+    hosts: Pair,
+) -> None:
+    random(hosts.a, "/srv/models/m/shard-0.safetensors", 96)
+    run = copy(hosts, bwlimit_mib=24, stall_seconds=5)
+    run.prepare()
+    run.start()
+    until(run, 0.3)
+    hosts.b.cut()
+    for _ in range(300):
+        if run.progress().state == "waiting":
+            break
+        time.sleep(0.1)
+    assert run.progress().state == "waiting"
+    assert run.progress().why
+    hosts.b.mend()
+    other = copy(hosts, run=run.run, bwlimit_mib=24, stall_seconds=5)
+    other.prepare()
+    other.start()
+    assert other.wait(quiet).attempt > 1
+    assert literal(hosts.a, run.run) < 0.8 * 96 * MIB
+    assert other.verify() == []
+    other.undo()
+
+
+def test_a_file_system_that_becomes_read_only_ends_the_copy(hosts: Pair) -> None:
+    hosts.b.sh("mkdir -p /srv/models; mount -t tmpfs -o size=90m none /srv/models")
+    random(hosts.a, "/srv/models/m/one", 20)
+    run = copy(hosts)
+    run.prepare()
+    hosts.b.sh("mount -o remount,ro /srv/models")
+    run.start()
+    with pytest.raises(CopyFailed, match="cannot be written to"):
+        run.wait(quiet)
+    hosts.b.sh("mount -o remount,rw /srv/models")
+    run.undo()

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import subprocess
+import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+import pytest
+
 from provision.host.transport import CommandTimeout, Completed, TransportError
-from provision.migrate.copy import Copy, CopySettings, Folder
+from provision.migrate.copy import Copy, CopySettings, Folder, copying
+from provision.migrate.copy.key import folder
 from provision.run.journal import new_run_id
 from provision.spec import Guest, Machine, Mount, Service
 from tests.migrate.rig import GUEST, Host, Pair
@@ -88,6 +94,23 @@ def quiet(line: str) -> None:
     """Says nothing."""
 
 
+def until(run: Copy, share: float) -> int:
+    """Bytes that are there as soon as it is this share of all."""
+    for _ in range(600):
+        now = run.progress()
+        assert now.state == "copying", now
+        if now.bytes_done >= share * now.bytes_total:
+            return now.bytes_done
+        time.sleep(0.1)
+    raise AssertionError("it does not go on")
+
+
+def literal(host: Host, run: str) -> int:
+    """Bytes of files that the last try sent, as rsync counts them."""
+    text = host.sh(f"cat {folder(run)}/*.out")
+    return sum(int(found) for found in re.findall(r"Literal data: (\d+)", text))
+
+
 def left(pair: Pair, run: str) -> list[str]:
     """What is still there of a run on both hosts."""
     look = (
@@ -96,3 +119,17 @@ def left(pair: Pair, run: str) -> list[str]:
         f"systemctl list-units --all --no-legend 'kpro-migrate-*' | cat; pgrep -a rsync; true"
     )
     return [f"{host.name}: {line}" for host in (pair.a, pair.b) for line in host.sh(look).splitlines()]
+
+
+@pytest.fixture
+def hosts(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pair]:
+    """The pair with nothing of a copy on it, before and after; a copy is looked at more often than on real hosts."""
+    monkeypatch.setattr(copying, "EVERY", 0.2)
+    yield pair
+    for host in (pair.a, pair.b):
+        host.mend()
+        host.sh(
+            "mountpoint -q /srv/models && umount -l /srv/models; rm -rf /srv/models/* /srv/models/.incoming"
+        )
+        host.sh("rm -rf /srv/outside /var/lib/kpro/migrations /run/kpro-migrate; rm -f /root/plain*")
+        host.sh("sed -i '/kpro-migrate\\|plain$/d' /root/.ssh/authorized_keys")

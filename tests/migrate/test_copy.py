@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 
 import pytest
 
 from provision.migrate.copy import Copy, CopyFailed, Folder, measure
-from tests.migrate.copies import MODEL, copy, end, left, quiet, random
+from tests.migrate.copies import MODEL, copy, end, hosts, left, quiet, random
 from tests.migrate.rig import Host, Pair
 
+__all__ = ["hosts"]
 DATA = Folder("/srv/models/data", "/srv/models/data", immutable=False)
 NOTE = Folder("/srv/models/note.db", "/srv/models/note.db", immutable=False)
 LOOK = (
     "find . ! -type d -printf '%p %s %T@ %m %U:%G %n %l\\n' | sort; find . -type d -printf '%p %m %U:%G\\n' | sort; "
     "find . -type f -print0 | sort -z | xargs -0 sha256sum"
 )
-
-
-@pytest.fixture
-def hosts(pair: Pair) -> Iterator[Pair]:
-    yield pair
-    for host in (pair.a, pair.b):
-        host.mend()
-        host.sh(
-            "rm -rf /srv/models/* /srv/models/.incoming /var/lib/kpro/migrations /run/kpro-migrate /srv/outside"
-        )
 
 
 def model(host: Host) -> None:
@@ -99,6 +89,7 @@ def test_a_file_that_changes_while_it_is_copied_is_named_and_sent_again(hosts: P
     run = copy(hosts, bwlimit_mib=20)
     run.prepare()
     run.start()
+    assert run.verify() == ["a: the copy is not at its end"]
     a.sh(
         "cd /srv/models/m; touch -r one.safetensors /tmp/when; printf X | dd of=one.safetensors seek=9 bs=1 "
         "conv=notrunc status=none; touch -r /tmp/when one.safetensors; rm nothing; echo 1 > new; mv config.json c"

@@ -8,9 +8,10 @@ import pytest
 
 from provision.migrate.copy import Copy, CopyFailed, CopySettings, Folder, measure
 from provision.run.journal import new_run_id
-from tests.migrate.copies import end, left, quiet
+from tests.migrate.copies import end, hosts, left, quiet
 from tests.migrate.rig import GUEST, Host, Pair
 
+__all__ = ["hosts"]
 M = Folder("/srv/models/m", "/srv/models/m")
 
 
@@ -44,16 +45,11 @@ def container(host: Host, first: int | None) -> None:
     host.sh(f"lxc-start -n {GUEST} -l debug -o /tmp/lxc.log || {{ grep ERROR /tmp/lxc.log; exit 1; }}")
 
 
-def remove(host: Host) -> None:
-    host.sh(f"lxc-stop -k -n {GUEST}; rm -rf /var/lib/lxc/{GUEST}", check=False)
-
-
-@pytest.fixture
-def hosts(pair: Pair) -> Iterator[Pair]:
-    yield pair
+@pytest.fixture(autouse=True)
+def containers(pair: Pair) -> Iterator[None]:
+    yield
     for host in (pair.a, pair.b):
-        remove(host)
-        host.sh("rm -rf /srv/models/* /srv/models/.incoming /var/lib/kpro/migrations /run/kpro-migrate")
+        host.sh(f"lxc-stop -k -n {GUEST}; rm -rf /var/lib/lxc/{GUEST}; umount /run/whole", check=False)
 
 
 def test_a_model_in_an_unprivileged_container_s_own_root_arrives_with_a_privileged_one_s_ids(

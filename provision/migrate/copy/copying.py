@@ -90,6 +90,8 @@ class Copy:
         Folders that somebody writes to count only with ``final``, after ``delta``. What was found equal and lies in its
         place is not read again as long as every file is the very same one.
         """
+        if not self.settings.through_controller and self._look().active:
+            return [f"{self.source.name}: the copy is not at its end"]
         found: list[str] = []
         for part in self._meant(final):
             state, staged = self._state(part)

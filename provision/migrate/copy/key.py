@@ -20,7 +20,7 @@ umask 077
 f=$(readlink -f -- /root/.ssh/authorized_keys || true)
 rewrite() {
   d=${f%/*}
-  t=$(mktemp "$d/.kpro-migrate.XXXXXX")
+  t=$(mktemp "$d/.$mark.XXXXXX")
   trap 'rm -f -- "$t"' EXIT
   for i in 1 2 3 4 5; do
     was=$(stat -c '%i %s %Y %Z' -- "$f")
@@ -49,6 +49,7 @@ rewrite
 """
 _TAKE = """ours=
 [ ! -e "$f" ] || rewrite
+rm -f -- "${{f%/*}}/.$mark".*
 if [ -e {folder}/made ] && [ -e "$f" ] && [ ! -s "$f" ]; then rm -f -- "$f"; fi
 if [ -e {folder}/made.ssh ]; then rmdir /root/.ssh 2>/dev/null || true; fi
 """

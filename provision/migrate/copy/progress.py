@@ -16,7 +16,7 @@ def look(run: str) -> str:
     """For the source: state, whether the unit is there, the machine's clock, and for each of rsync's outputs the bytes
     of the files that were there already and of those it sent."""
     return f"""cd {folder(run)} 2>/dev/null || {{ echo phase=none; exit 0; }}
-# First: a unit that ends in between has written its last state by the time that is read.
+# In this order: a unit that ends in between has said so before.
 echo "active=$(systemctl is-active {mark(run)}.service)"
 cat state 2>/dev/null || echo phase=none
 echo "now=$(date +%s)"

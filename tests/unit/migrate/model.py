@@ -41,9 +41,17 @@ class Killed(BaseException):
 def service(role: Role, folder: Path, *, extra: bool) -> Service:
     hook = str(folder / "bin/hook")
     hooks = Hooks(
-        drain=(hook, "drain"), switch=(hook, "switch"), back=(hook, "back"), check=(hook, "check"), deadline_seconds=5
+        drain=(hook, "drain"),
+        switch=(hook, "switch"),
+        back=(hook, "back"),
+        check=(hook, "check"),
+        deadline_seconds=5,
     )
-    migration = Migration(traffic=hooks, extra_paths=[ExtraPath(path=EXTRA, why="its templates")] if extra else [], watch_seconds=5)
+    migration = Migration(
+        traffic=hooks,
+        extra_paths=[ExtraPath(path=EXTRA, why="its templates")] if extra else [],
+        watch_seconds=5,
+    )
     return Service(
         name="chat",
         engine=Engine(kind="standin", version="1.0.0"),
@@ -60,7 +68,10 @@ def machine(role: Role, name: str, number: int, one: Service) -> Machine:
         backend="lxc",
         id="llm",
         unprivileged=False,
-        mounts=[{"source": "/srv/data", "target": "/opt/data"}, {"source": "/srv/models", "target": "/srv/models"}],
+        mounts=[
+            {"source": "/srv/data", "target": "/opt/data"},
+            {"source": "/srv/models", "target": "/srv/models"},
+        ],
         services=[one],
     )
     return Machine(name=name, ssh=Ssh(host=f"192.0.2.{number}", user="root"), guests=[guest])
@@ -125,7 +136,9 @@ class World:
         self.folder.mkdir(parents=True)
         top = self.folder / "stage"
         top.mkdir()
-        small = "; ".join(f"mkdir {top}/{role}; mount -t tmpfs -o size={_SIZE} {role} {top}/{role}" for role in ROLES)
+        small = "; ".join(
+            f"mkdir {top}/{role}; mount -t tmpfs -o size={_SIZE} {role} {top}/{role}" for role in ROLES
+        )
         self._hold("world", [], f"mount -t tmpfs model {top}; {small}")
         self.stage = Path(f"/proc/{self.holders['world'].pid}/root{top}")
         model_doubles.put(self.folder / "bin", self.stage)
@@ -144,11 +157,25 @@ class World:
     def _hold(self, name: str, enter: list[str], script: str) -> None:
         """A namespace that lasts as long as this process."""
         user = [] if os.getuid() == 0 or enter else ["-U", "-r"]
-        words = [*enter, "unshare", *user, "-m", "--propagation", "private", "sh", "-ec", f"{script}; echo; exec cat"]
-        holder = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
+        words = [
+            *enter,
+            "unshare",
+            *user,
+            "-m",
+            "--propagation",
+            "private",
+            "sh",
+            "-ec",
+            f"{script}; echo; exec cat",
+        ]
+        holder = subprocess.Popen(
+            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+        )
         self.holders[name] = holder
         assert holder.stdout is not None
-        assert holder.stdout.readline() == b"\n", f"no namespace for {name}: root, or user namespaces, are needed"
+        assert holder.stdout.readline() == b"\n", (
+            f"no namespace for {name}: root, or user namespaces, are needed"
+        )
 
     def _namespace(self, role: str, place: str) -> None:
         top = f"{self.folder}/stage/{role}"
@@ -212,7 +239,9 @@ class World:
         for place in ("host", "guest"):
             for path in (self.stage / role / place / "run").iterdir():
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
-        self.run(role, "guest", f"u={model_doubles.UNIT}; systemctl is-enabled --quiet $u && systemctl start $u")
+        self.run(
+            role, "guest", f"u={model_doubles.UNIT}; systemctl is-enabled --quiet $u && systemctl start $u"
+        )
 
     def end_units(self, role: Role) -> None:
         for file in self.at(role, "host", "/run/double").glob("*.pid"):
@@ -237,7 +266,19 @@ class World:
         own = [str(stage / role) for role in ROLES]
         # The tops, which are mounted, stay; so does the mount point in /opt.
         subprocess.run(
-            ["find", *own, "-mindepth", "3", "!", "-path", "*/opt/data", "!", "-path", "*/host/srv/data", "-delete"],
+            [
+                "find",
+                *own,
+                "-mindepth",
+                "3",
+                "!",
+                "-path",
+                "*/opt/data",
+                "!",
+                "-path",
+                "*/host/srv/data",
+                "-delete",
+            ],
             check=True,
         )
         shutil.rmtree(stage / "state", ignore_errors=True)

@@ -202,7 +202,9 @@ _SLEEP = """exec {sleep} 0.02
 _JOURNALCTL = """it journalctl
 """
 
-PROVCHECK = _HEAD.replace("MODEL=@MODEL@\n", "") + """
+PROVCHECK = (
+    _HEAD.replace("MODEL=@MODEL@\n", "")
+    + """
 up=/run/double/kpro-chat.service.up
 case $1 in
   _generate)
@@ -219,6 +221,7 @@ case $1 in
   *) no "$@" ;;
 esac
 """
+)
 """Stands where provcheck.pyz is brought to: it answers for the unit of its own guest."""
 
 # What leads the clients: a file that says who gets new requests.
@@ -261,7 +264,9 @@ def put(folder: Path, stage: Path) -> None:
     folder.mkdir()
     real = {name: shutil.which(name) for name in ("sleep", "awk", "rsync")}
     missing = [name for name, path in real.items() if path is None]
-    assert not missing, f"the model needs {', '.join(missing)} of this machine (Debian: coreutils, mawk, rsync)"
+    assert not missing, (
+        f"the model needs {', '.join(missing)} of this machine (Debian: coreutils, mawk, rsync)"
+    )
     for name, text in {**DOUBLES, "sleep": _SLEEP.format(sleep=real["sleep"])}.items():
         (folder / name).write_text((_HEAD + text).replace("@MODEL@", str(stage)))
         (folder / name).chmod(0o755)

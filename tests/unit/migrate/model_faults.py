@@ -94,8 +94,14 @@ def shards(world: World, role: Role) -> list[Path]:
     """The first shard, wherever it lies."""
     name = Path(world.model(role)).name
     models = world.at(role, "host", "/srv/models")
-    return [p for p in (models / name / "model-1.safetensors", *models.glob(f".incoming/*/{name}/model-1.safetensors"))
-            if p.exists()]
+    return [
+        p
+        for p in (
+            models / name / "model-1.safetensors",
+            *models.glob(f".incoming/*/{name}/model-1.safetensors"),
+        )
+        if p.exists()
+    ]
 
 
 def _spoil(role: Role) -> Callable[[World, Controller], None]:
@@ -178,10 +184,14 @@ FAULTS: tuple[Fault, ...] = (
         only=("copy",),
         else_why="shard-changed is the same for what is copied",
     ),
-    Fault("wrong-answers", "begin", _wrong, _right, only=("answers",), else_why="they are compared in `answers`"),
+    Fault(
+        "wrong-answers", "begin", _wrong, _right, only=("answers",), else_why="they are compared in `answers`"
+    ),
     Fault("red-gate", "begin", _red, _green, only=("warm", "gate"), else_why="no other step asks a gate"),
     Fault("hook-drain-fails", "begin", *_hook("drain"), only=("drain",), else_why="`drain` alone runs it"),
-    Fault("hook-switch-fails", "begin", *_hook("switch"), only=("switch",), else_why="`switch` alone runs it"),
+    Fault(
+        "hook-switch-fails", "begin", *_hook("switch"), only=("switch",), else_why="`switch` alone runs it"
+    ),
 )
 
 

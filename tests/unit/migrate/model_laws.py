@@ -103,7 +103,10 @@ def _allowed(world: World, role: Role, end: End) -> tuple[str, ...]:
                 found += (f"{place}:{path.lstrip('/').replace('var/lib/', 'lib/')}",)
     if end == "moved":
         found += (*_STATE, f"host:lib/kpro/migrations/{RUN}.copy/*", f"guest:etc/systemd/system/wants/{UNIT}")
-        found += (f"host:{world.model('target').lstrip('/')}/*", f"host:srv/data/{EXTRA.rpartition('/')[2]}/*")
+        found += (
+            f"host:{world.model('target').lstrip('/')}/*",
+            f"host:srv/data/{EXTRA.rpartition('/')[2]}/*",
+        )
     return found
 
 

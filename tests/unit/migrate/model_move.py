@@ -227,7 +227,9 @@ def quick(patch: Any) -> None:
     patch.setattr(copying, "EVERY", 0.02)
     patch.setattr(cut, "SETTLE_SECONDS", 5)
     ticks = itertools.count(step=2)
-    patch.setattr(watch, "watch", partial(watch.watch, clock=lambda: float(next(ticks)), sleep=lambda seconds: None))
+    patch.setattr(
+        watch, "watch", partial(watch.watch, clock=lambda: float(next(ticks)), sleep=lambda seconds: None)
+    )
 
 
 __all__ = ["EXTRA", "FOREIGN", "RUN", "Chained", "Controller", "furnish", "quick", "record"]

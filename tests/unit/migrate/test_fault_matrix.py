@@ -134,7 +134,10 @@ def play(stage: Stage, cell: Cell, *, whole: bool = False) -> list[str]:
     codes.append(controller.command(cell.way))
     for role in ROLES:
         then = model_laws.tree(world, role, times=True)
-        wrong += [f"{role}: a second --{cell.way} changes {path}" for path, text in (now[role].items() ^ then.items())]
+        wrong += [
+            f"{role}: a second --{cell.way} changes {path}"
+            for path, text in (now[role].items() ^ then.items())
+        ]
     if codes not in ([0, 2], [2, 2]):
         wrong.append(f"--{cell.way} ended with {codes}")
     controller.close()

@@ -101,10 +101,7 @@ def test_links_are_what_they_show_only_where_that_is_meant(folder: Path, tmp_pat
         ("echo more >> a", ["a was changed (3 bytes, now 8)", "same was changed (3 bytes, now 8)"]),
         ("chmod 600 hole", ["hole was changed (its attributes)"]),
         ("cp -p hole x; mv x hole", ["hole was changed (replaced by another file)"]),
-        (
-            "touch -r a /tmp/t.$$; printf X | dd of=hole conv=notrunc status=none; touch -d 2020-01-01 hole; rm /tmp/t.$$",
-            ["hole was changed (written to)"],
-        ),
+        ("printf X | dd of=hole conv=notrunc status=none", ["hole was changed (written to)"]),
         ("rm link; ln -s elsewhere link", ["link was changed (9 bytes, now 3)"]),
         ("rm link; echo x > link", ["link was changed (type l, now f)"]),
         (
