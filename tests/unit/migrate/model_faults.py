@@ -232,9 +232,7 @@ class Trap:
         step, state = facts["step"], facts["state"]
         if (step, state) == (self.cell.step, "done") and self.cell.fault.moment == "end":
             self._strike()
-        if (step, state) == (self.cell.step, "begin") and not self._began:
-            self._began = self._in = True
-        elif (step, state) == (steps.NAMES[-1], "done") and self.cell.step == LAST:
+        if ((step, state) == (self.cell.step, "begin") and not self._began) or ((step, state) == (steps.NAMES[-1], "done") and self.cell.step == LAST):
             self._began = self._in = True
         elif state in ("begin", "failed"):
             self._in = False

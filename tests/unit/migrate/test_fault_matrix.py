@@ -128,7 +128,7 @@ def play(stage: Stage, cell: Cell, *, whole: bool = False) -> list[str]:
     except Joined:
         controller.close()
         return [f"outcome: {outcome}", *wrong, *controller.said] if wrong else []
-    moved = cell.way == "resume" and codes == [0] or outcome == "done" and cell.way == "resume"
+    moved = (cell.way == "resume" and codes == [0]) or (outcome == "done" and cell.way == "resume")
     wrong += model_laws.breaches(world, before, "moved" if moved else "rolled_back")
     now = {role: model_laws.tree(world, role, times=True) for role in ROLES}
     codes.append(controller.command(cell.way))
