@@ -243,7 +243,8 @@ def test_a_dead_source_is_replaced_from_a_backup_of_its_models(place: Place, pai
     assert place.answer(pair.b)
     done = place.migrate("--finalize", "--cold", "--yes")
     assert done.returncode == 0, done.stdout + done.stderr
-    pair.b.sh("rm -rf /mnt/backup")
+    pair.a.start()
+    place.start_over()
 
 
 def _until_it_answers(place: Place, host: Host, seconds: float = 60) -> None:
