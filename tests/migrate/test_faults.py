@@ -174,19 +174,6 @@ def test_a_shard_that_rots_after_the_copy_is_never_served(place: Place, pair: Pa
     the_service_is_where_it_was(place)
 
 
-def test_wrong_answers_of_the_target_never_reach_a_client(place: Place, pair: Pair, proxy: Front) -> None:
-    place.write(
-        pair.b,
-        migration=f"Migration(watch_seconds=5, traffic={proxy.spec})",
-        flags=("--fault", "wrong-answers"),
-    )
-    done = place.migrate("--yes")
-    assert done.returncode == 1, done.stdout + done.stderr
-    assert "FAILED at answers" in done.stderr
-    assert place.answer(pair.a)
-    back(place)
-
-
 def test_a_red_gate_of_the_target_ends_before_the_drain(place: Place, pair: Pair, proxy: Front) -> None:
     place.write(
         pair.b,
