@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from provision import pages_migration as pages
-from provision.data.migrating import GIB, limit
+from provision.data.migrating import GIB, BrokenRsync, limit
+from provision.migrate import rules_way
 from provision.migrate.decide import RULES, by_rule, judge
 from provision.migrate.ends import Reach
 from provision.migrate.moves import STAYS, Kind
-from provision.migrate.seen import Clock, Folder, Listener, MachineLook, Unseen
+from provision.migrate.seen import Clock, Folder, Listener, MachineLook, Rsync, Unseen
 from provision.plan import Plan, Refusal
 from tests.unit.migrate import preflight_pair as pairs
 from tests.unit.migrate.damages import DAMAGES, Damage
@@ -215,6 +216,15 @@ def test_two_keys_that_differ_are_refused_and_never_shown() -> None:
     assert said(both) == []
     other = replace(both, pair=replace(both.pair, same_key=False))
     assert kinds(other) == {"key"}
+
+
+def test_a_fault_of_who_receives_is_no_fault_of_who_sends(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = BrokenRsync(
+        "9.9.9", ("9.9.9",), (), receiver=True, refuse=True, text="it loses files", source="seen"
+    )
+    monkeypatch.setattr(rules_way, "BROKEN", (row,))
+    assert said(pairs.on_source(green(), rsync=Rsync("9.9.9"))) == []
+    assert kinds(pairs.on_target(green(), rsync=Rsync("9.9.9"))) == {"rsync"}
 
 
 def test_the_target_s_own_refusals_are_quoted_with_its_name() -> None:
