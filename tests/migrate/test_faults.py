@@ -152,9 +152,9 @@ def test_a_target_that_dies_in_the_cut_over_gives_the_requests_back_at_once(plac
 
 def test_a_full_disk_of_the_target_costs_nothing_but_the_try(place: Place, pair: Pair) -> None:
     running = cut_at(place, "copy", "begin")
-    pair.b.sh("dd if=/dev/zero of=/fill bs=1M 2>/dev/null; :", timeout=120)
+    pair.b.fill_disk()
     code, said = ended(place, running)
-    pair.b.sh("rm -f /fill")
+    pair.b.free_disk()
     assert code == 1, said
     assert place.answer(pair.a)
     done = place.migrate("--resume", "--yes")
