@@ -91,9 +91,13 @@ NO_RENDERING = {
 """Engines that show no rendered chat: the digests of the tokenizer's files and the length of a chat stand for it."""
 
 NO_PROBABILITIES = {
-    "DFLASH speculative decoding does not support return_logprob": (
-        f"{_SGLANG}: srt/managers/scheduler.py refuses each request for log-probabilities with this drafter"
-    )
+    "speculative decoding does not support return_logprob": (
+        f"{_SGLANG} refuses each request for log-probabilities with a DFlash drafter (srt/managers/scheduler.py); "
+        "sgl-project/sglang#33459 lifts it"
+    ),
+    "--kv-sharing-fast-prefill produces incorrect logprobs": (
+        "vLLM 0.32.0 and 0.33.0 refuse to weigh a prompt under this flag (v1/engine/async_llm.py)"
+    ),
 }
 """What an engine says that cannot tell probabilities at all, and where that is written."""
 

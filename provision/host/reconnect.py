@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import socket
 
 from pyinfra.api.exceptions import ConnectError
 from pyinfra.api.host import Host
@@ -10,6 +11,8 @@ from pyinfra.connectors.ssh import SSHConnector
 
 from provision.host import transport
 
+SILENCE_SECONDS = 60
+"""How long what was sent may go unacknowledged (tcp(7), TCP_USER_TIMEOUT); Linux itself waits a quarter of an hour."""
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 """Random for each boot of the kernel (proc_sys_kernel(5)): uptimes can be compared wrongly, this cannot."""
 
@@ -42,7 +45,23 @@ def connect(host: Host) -> str | None:
         # Paramiko gives up waiting and leaves its thread with the half-open connection.
         drop(host)
         return str(error)
+    notice_silence(host)
     return None
+
+
+def notice_silence(host: Host) -> None:
+    """From now on a connection whose other end is gone without a word is known to be broken after SILENCE_SECONDS."""
+    connector = host.connector
+    if not isinstance(connector, SSHConnector) or connector.client is None:
+        return
+    way = connector.client.get_transport()
+    if way is None or not way.is_active():
+        return
+    way.set_keepalive(SILENCE_SECONDS // 4)
+    # A jump host's channel and a proxy's command are no sockets; what they stand on has its own ways to notice.
+    if isinstance(way.sock, socket.socket):
+        with contextlib.suppress(OSError):
+            way.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, SILENCE_SECONDS * 1000)
 
 
 def alive(host: Host) -> bool:

@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Callable
 
 from provision.guest.mounts import on_machine
+from provision.migrate.copy.model import Progress
 from provision.migrate.sides import Side
 from provision.run.errors import ActFailed
 from provision.stack.desired import MANIFEST
@@ -51,6 +52,8 @@ class FromDisk:
 
     def __init__(self, run: str, target: Side, folder: str) -> None:
         self.run, self.target, self.folder = run, target, folder
+        self.heard: Callable[[Progress], None] | None = None
+        self.route = f"from {folder} of {target.name}"
         models = [one for one in (target.service.model, target.service.drafter) if one is not None]
         self.places: list[tuple[str, str]] = []
         for model in models:

@@ -156,9 +156,15 @@ def _run_of(encoded: str | None) -> str | None:
 
 
 def check(side: InGuest, run: str) -> list[Refusal]:
-    """What stands against fencing the service, and against starting it again afterwards. Changes nothing. Raises
-    ActFailed."""
-    return reasons(side.service, look(side), run, f"{side.name}: {side.service.unit}")
+    """What stands against fencing the service, and against starting it again afterwards. Changes nothing, raises
+    nothing: what cannot be looked at is refused."""
+    where = f"{side.name}: {side.service.unit}"
+    try:
+        return reasons(side.service, look(side), run, where)
+    except ActFailed as error:
+        seen = str(error).removeprefix(f"{side.name}: ")
+        why = "whether it could be kept from starting, and started again, is not known"
+        return [Refusal(where, seen, why, "bring its guest up, where systemd answers, and run again")]
 
 
 def reasons(service: Service, seen: Standing, run: str, where: str) -> list[Refusal]:

@@ -43,7 +43,9 @@ def folders(pair: Pair) -> tuple[Folder, ...]:
         role = theirs.get(model.revision)
         path = source.folder(role) if role is not None else None
         if path is not None:
-            found.append(Folder(path, model.directory, True))
+            # Folders of a hub's cache are links; those of kpro's own hold what they say.
+            follow = source.service.found is not None
+            found.append(Folder(path, model.directory, True, follow))
     found += [Folder(path, path, False) for path in pair.extra_paths]
     return tuple(found)
 

@@ -159,6 +159,9 @@ def _ways(case: Case) -> Iterator[str]:
 
 
 def _other(case: Case) -> Iterator[str]:
+    source, target = case.pair.ends
+    if source.has_key and target.has_key and case.pair.same_key is None:
+        yield f"whether {source.name} asks for the same key as {target.name} is not known: clients have to have both"
     for end, seen in case.ends:
         if seen.ntp is False:
             yield f"no NTP sets the clock of {end.name}"

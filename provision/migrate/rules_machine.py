@@ -115,7 +115,18 @@ def _plan(case: Case) -> Iterator[Refusal]:
     name = case.pair.target.name
     for one in case.plan.refusals:
         where = one.where if name in one.where else f"{name}: {one.where}"
-        yield Refusal(where, one.seen, one.why, one.next_step)
+        owner = _owner(case) if one.where.endswith(".port") else ""
+        yield Refusal(where, f"{one.seen}{owner}", one.why, one.next_step)
+
+
+def _owner(case: Case) -> str:
+    """Who listens where the service is to: in its container or, before that runs, on the machine's own network."""
+    guest, machine = case.target.guest, case.target.machine
+    seen = machine.listening if guest is None else guest.listening
+    found = (
+        [one for one in seen if one.port == case.pair.target.service.port] if isinstance(seen, tuple) else []
+    )
+    return f": {found[0].owner}" if found and found[0].owner else ""
 
 
 def _ids(case: Case) -> Iterator[Refusal]:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from provision.migrate import dead, files, finalize, live, present, record, runbook, standing, steps
+from provision.migrate import dead, fence, files, finalize, live, present, record, runbook, standing, steps
 from provision.migrate.asked import Asked, both_ends
 from provision.migrate.ends import Pair
 from provision.migrate.live import Ends
@@ -66,7 +66,9 @@ def _look(ask: Asked, ends: Ends, pair: Pair, m: Moving) -> Shown:
     pair = files.reached(replace(pair, run=m.run), m.source, m.target)
     table = tuple((step.name, step.text) for step in steps.of(m))
     shown = preflight(pair, m.source, m.target, m.target.plan(PHASES), starts=starts(ends, pair), steps=table)
-    more = m.traffic.check(cold=m.cold) if m.traffic is not None else []
+    more = [] if m.source is None else fence.check(m.source, m.run)
+    if m.traffic is not None:
+        more += m.traffic.check(cold=m.cold)
     if more:
         shown = present.refused(shown, more)
     present.shown(shown, quiet=ask.as_json)

@@ -18,7 +18,7 @@ from pyinfra.api.operations import run_ops
 from pyinfra.api.state import BaseStateCallback, State, StateStage
 from pyinfra.context import ctx_config, ctx_inventory, ctx_state
 
-from provision.host import transport
+from provision.host import reconnect, transport
 from provision.migrate.standing import Migrating
 from provision.plan import Plan
 from provision.run.errors import EXIT_ERROR, EXIT_INTERRUPTED, CandidateRefused, RunError
@@ -232,6 +232,8 @@ def _connect(state: State) -> None:
     state.add_callback_handler(Errors())  # type: ignore[no-untyped-call]
     with suppress(PyinfraError):
         connect_all(state)
+    for host in state.inventory:
+        reconnect.notice_silence(host)
     if errors:
         raise RunError(
             "\n".join(f"{name} cannot be reached: {error}" for name, error in sorted(errors.items()))

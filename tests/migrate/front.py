@@ -174,7 +174,7 @@ def client(pair: Pair, folder: Path, key: str, threads: int = 3) -> Iterator[Cli
         )
     assert process.stdin is not None
     process.stdin.write(f"{key}\n".encode())
-    process.stdin.flush()
+    process.stdin.close()
     try:
         yield Client(log, process)
     finally:

@@ -17,7 +17,7 @@ KEY = "sk-of-the-pair-0123456789"
 """Seen in no argument, journal, report or output of a migration."""
 
 _INVENTORY = """\
-from provision.spec import Engine, ExtraPath, Guest, HAProxy, Machine, Migration, Model, Service, Ssh
+from provision.spec import Engine, ExtraPath, Guest, HAProxy, Hooks, Machine, Migration, Model, Service, Ssh
 
 machine = Machine(
     name={name!r},

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from provision.host.transport import Completed
+from provision.host.transport import Completed, TransportError
 from provision.migrate import fence
 from provision.run.errors import ActFailed
 from provision.spec import Engine, Model, Service
@@ -132,3 +132,17 @@ def test_no_half_written_file_is_left(guest: Guest) -> None:
     fence.put(guest, "run", "kpro5")
     assert list(guest.root.rglob(".kpro-put*")) == []
     assert guest.at(UNIT).read_text() == "[Service]\nExecStart=/bin/true\n"
+
+
+class Away:
+    name, service = "kpro6", SERVICE
+
+    def inside(self, script: str, *, stdin: bytes = b"", timeout: float | None = 60) -> Completed:
+        raise TransportError("the container does not run")
+
+
+def test_a_guest_that_cannot_be_looked_at_is_refused_and_hides_no_other_reason(guest: Guest) -> None:
+    assert fence.check(guest, "run") == []
+    (found,) = fence.check(Away(), "run")
+    assert "the container does not run" in found.seen
+    assert found.next_step

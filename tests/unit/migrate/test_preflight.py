@@ -10,12 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from provision import pages_migration as pages
-from provision.data.migrating import GIB, limit
+from provision.data.migrating import GIB, BrokenRsync, limit
+from provision.migrate import rules_way
 from provision.migrate.decide import RULES, by_rule, judge
 from provision.migrate.ends import Reach
 from provision.migrate.moves import STAYS, Kind
-from provision.migrate.seen import Clock, Folder, MachineLook, Unseen
-from provision.plan import Plan
+from provision.migrate.seen import Clock, Folder, Listener, MachineLook, Rsync, Unseen
+from provision.plan import Plan, Refusal
 from tests.unit.migrate import preflight_pair as pairs
 from tests.unit.migrate.damages import DAMAGES, Damage
 from tests.unit.migrate.preflight_pair import Given, green
@@ -217,9 +218,34 @@ def test_two_keys_that_differ_are_refused_and_never_shown() -> None:
     assert kinds(other) == {"key"}
 
 
+def test_a_fault_of_who_receives_is_no_fault_of_who_sends(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = BrokenRsync(
+        "9.9.9", ("9.9.9",), (), receiver=True, refuse=True, text="it loses files", source="seen"
+    )
+    monkeypatch.setattr(rules_way, "BROKEN", (row,))
+    assert said(pairs.on_source(green(), rsync=Rsync("9.9.9"))) == []
+    assert kinds(pairs.on_target(green(), rsync=Rsync("9.9.9"))) == {"rsync"}
+
+
 def test_the_target_s_own_refusals_are_quoted_with_its_name() -> None:
     (text,) = said(replace(green(), plan=pairs.REFUSED))
     assert text.startswith("kpro5: machine.guests[0].gpus[0]: 42:00.0 is held")
+
+
+def test_who_has_the_port_is_named_where_it_is_known() -> None:
+    refused = Plan(
+        "kpro5", refusals=(Refusal("machine.guests[0].services[0].port", "8000 is taken", "w", "n"),)
+    )
+    base = replace(green(), plan=refused)
+    (text,) = said(pairs.in_target(base, listening=(Listener(8000, "*", "nginx (pid 5)"),)))
+    assert "8000 is taken: nginx (pid 5)" in text
+    (text,) = said(pairs.in_target(base, listening=(Listener(80, "*", "nginx (pid 5)"),)))
+    assert "nginx" not in text
+    alone = replace(base, target=replace(base.target, state="stopped", guest=None))
+    (text,) = said(
+        pairs.on_target(alone, listening=(Listener(22, "*", "sshd"), Listener(8000, "*", "x (pid 9)")))
+    )
+    assert "8000 is taken: x (pid 9)" in text
 
 
 def test_of_a_dead_source_nothing_is_asked() -> None:

@@ -179,6 +179,15 @@ def test_values_of_variables_are_never_told() -> None:
     assert "hf_secret" not in json.dumps(shown(given).as_dict())
 
 
+def test_two_keys_of_which_one_is_not_known_are_told(tmp_path: Path) -> None:
+    given = green()
+    for role in ("source", "target"):
+        given = pairs.written(given, role, pairs.with_service(api_key_file=tmp_path / "key"))
+    assert notes(case(given)) == []
+    unknown = replace(given, pair=replace(given.pair, same_key=None))
+    assert any("is not known: clients have to have both" in one for one in notes(case(unknown)))
+
+
 def test_context_and_ranks_are_read_from_the_commands() -> None:
     here = ("/e/bin/vllm", "serve", "/m", "--max-model-len", "32k", "-tp", "2")
     there = ("/e/bin/vllm", "serve", "/m", "--max-model-len", "16k")
@@ -284,7 +293,8 @@ def test_a_plan_shows_what_moves_what_stays_the_steps_and_the_times() -> None:
 def test_the_journal_has_the_plan_as_a_report_reads_it() -> None:
     event = json.loads(json.dumps(shown(green()).event()))
     assert (event["machine"], event["side"]) == ("kpro5", "target")
-    assert {"what": "model: Qwen/Qwen3-8B@000000000000", "how": "copied"} in event["moves"]
+    (model,) = [one for one in event["moves"] if one["what"].startswith("model:")]
+    assert (model["what"], model["how"]) == ("model: Qwen/Qwen3-8B@000000000000", "copied")
     assert all(one["what"] and one["why"] for one in event["stays"])
     refused = shown(pairs.on_target(green(), rsync=None)).event()
     assert [one["where"] for one in refused["refusals"]] == ["machine kpro5"]

@@ -294,3 +294,111 @@ def test_a_long_text_is_folded_and_whole() -> None:
     shown = page(events)
     assert "line 399 of the log" in shown.text
     assert "details" in shown.elements
+
+
+def test_a_migration_that_the_operator_took_back_offers_no_second_way_back() -> None:
+    events = [
+        *KINDS["migrate"](),
+        event(2000, "run", reason="migrate kpro6 kpro5 --rollback"),
+        *(
+            event(2001, "step", step=step, state="undone", seconds=0.1)
+            for step in reversed(STEPS)
+            if step != "preflight"
+        ),
+        event(2002, "end", exit=0, failed=[]),
+    ]
+    found = report(events)
+    assert (found.outcome.state, found.outcome.exit) == ("taken back", 0)
+    assert [back.command for back in found.back] == ["provision migrate kpro6 kpro5"]
+
+
+def test_one_taken_up_by_another_controller_is_called_by_its_plain_command() -> None:
+    events = [
+        event(0, "run", reason="migrate kpro6 kpro5 --resume", source="kpro6", target="kpro5"),
+        event(1, "step", step="copy", state="begin"),
+        event(2, "step", step="copy", state="undo failed", why="the disk is gone"),
+        event(3, "end", exit=1, failed=[]),
+    ]
+    found = report(events)
+    assert found.steps[0].state == "failed"
+    assert [back.command for back in found.back] == [
+        "provision migrate kpro6 kpro5 --resume", "provision migrate kpro6 kpro5 --rollback",
+    ]  # fmt: skip
+
+
+def test_the_chain_within_a_migration_is_told_apart_and_its_gate_gives_way_to_the_last_one() -> None:
+    events = KINDS["migrate"]()
+    warm = [
+        *journals.operations(3, "9 gate"),
+        event(3.1, "gate", host="@guest/kpro5/llm", service="chat", verdict="fail", evidence="live"),
+        event(
+            3.2,
+            "checked",
+            host="@guest/kpro5/llm",
+            service="chat",
+            gate="fit",
+            verdict="pass",
+            evidence="live",
+        ),
+        event(3.3, "step", step="moved", state="done"),
+    ]
+    then = entries.read(
+        journals.EARLIER,
+        raw([event(0, "checked", host="@guest/kpro6/x", service="chat", gate="fit", verdict="warn")]),
+    )
+    found = report([*events[:4], *warm, *events[4:]], earlier=gates.seen_last([then]))
+    assert [(step.name, step.of) for step in found.steps if step.of] == [
+        ("9 gate", "the chain's own steps, within these")
+    ]
+    assert "moved" not in [step.name for step in found.steps]
+    rows = {one.gate: one for one in found.gates}
+    assert rows["gpus"].after is not None
+    assert (rows["gpus"].after.verdict, rows["gpus"].after.of) == ("pass", "the target")
+    assert rows["fit"].before is not None
+    assert (rows["fit"].before.verdict, rows["fit"].before.of) == (
+        "warn",
+        f"the source, run {journals.EARLIER}",
+    )
+
+
+def test_what_moves_is_told_with_its_size() -> None:
+    moves = [
+        {"what": "model: acme/large", "how": "copied", "bytes": 3 * GIB, "files": 12, "note": "by checksum"}
+    ]
+    events = [event(0, "run", reason="migrate a b"), event(1, "plan", machine="b", moves=moves, stays=[])]
+    (one,) = report(events).moved
+    assert one.how == "copied, 3 GiB, 12 files, by checksum"
+
+
+def test_a_migration_that_was_refused_has_its_reasons_and_nothing_to_take_back() -> None:
+    reason = {
+        "where": "kpro5",
+        "seen": "12 GiB are free",
+        "why": "41 GiB are to come",
+        "next": "free some space",
+    }
+    events = [
+        event(0, "run", reason="migrate kpro6 kpro5", source="kpro6", target="kpro5"),
+        event(1, "step", step="preflight", state="begin"),
+        event(2, "plan", machine="kpro5", refusals=[reason]),
+        event(3, "step", step="preflight", state="failed", why="1 reason(s)"),
+        event(4, "end", exit=3, failed=[]),
+    ]
+    found = report(events)
+    assert [one.next for one in found.refusals] == ["free some space"]
+    assert found.back == ()
+
+
+def test_the_worst_finding_comes_first_and_what_is_silenced_last() -> None:
+    hushed = journals.SILENCED | {"status": "fail", "id": "gpu.silenced"}
+    told_ = [
+        hushed,
+        *(journals.finding(status, f"gpu.{status}", "m") for status in ("warn", "unknown", "fail", "pass")),
+    ]
+    events = [*journals.begun(), event(1, "gate", host=GUEST, service="chat", verdict="fail", findings=told_)]
+    assert [one.id for one in report(events).findings] == [
+        "gpu.fail",
+        "gpu.unknown",
+        "gpu.warn",
+        "gpu.silenced",
+    ]

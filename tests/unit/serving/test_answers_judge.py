@@ -155,9 +155,6 @@ def test_a_question_at_which_the_source_itself_fails_is_not_held_against_the_tar
     assert same.template(other).status is Status.FAIL
 
 
-DFLASH = f"400 {next(iter(NO_PROBABILITIES))} yet."
-
-
 def without(c: Compared, **forced: int) -> Compared:
     """Neither side tells probabilities; the target says the source's tokens at two places, but where ``forced``."""
     c = answered(c, 26, logprobs=None)
@@ -171,11 +168,15 @@ def without(c: Compared, **forced: int) -> Compared:
     )
 
 
-def test_an_engine_that_never_tells_probabilities_is_held_by_its_tokens_within_the_answers() -> None:
-    report = judge.judge(without(case(none=DFLASH, exact=False)))
+@pytest.mark.parametrize("words", NO_PROBABILITIES)
+def test_an_engine_that_never_tells_probabilities_is_held_by_its_tokens_within_the_answers(
+    words: str,
+) -> None:
+    none = f"400 {words} yet."
+    report = judge.judge(without(case(none=none, exact=False)))
     assert {one.id: one.status for one in report.findings}["serve.answers_logprobs"] is Status.SKIP
     assert report.verdict is Status.PASS
-    red = judge.judge(without(case(none=DFLASH, exact=False), capital=1, count=1, square=1))
+    red = judge.judge(without(case(none=none, exact=False), capital=1, count=1, square=1))
     assert red.verdict is Status.FAIL
 
 
