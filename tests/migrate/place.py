@@ -134,6 +134,15 @@ class Place(Operator):
         assert self.answer(self.pair.a)
         assert not self.answer(self.pair.b)
 
+    def start_over(self) -> None:
+        """Nothing of the product is on either host any more."""
+        for host in (self.pair.a, self.pair.b):
+            host.sh(
+                f"lxc-stop -k -n {GUEST} 2>/dev/null; rm -rf --one-file-system /var/lib/lxc/{GUEST} /srv/models "
+                "/var/lib/kpro /run/kpro-migrate /mnt/backup",
+                timeout=120,
+            )
+
     def left_behind(self) -> list[str]:
         """Everything of a migration that is left on either host: state, keys, units, scratch, fence, models of b."""
         script = (

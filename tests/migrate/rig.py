@@ -148,6 +148,14 @@ class Host:
     def mend(self) -> None:
         self.net.sh("ip", "link", "set", f"v-{self.name}", "up")
 
+    def fill_disk(self) -> None:
+        """Nothing more can be written on it; no memory is used for that."""
+        used = sh("df", "--output=used", "-B1", str(LXC / self.container)).stdout.split()[-1]
+        sh("mount", "-o", f"remount,size={used}", str(LXC / self.container))
+
+    def free_disk(self) -> None:
+        sh("mount", "-o", f"remount,size={DISK}", str(LXC / self.container))
+
     def destroy(self) -> None:
         self.kill()
         for mount in (self.rootfs, LXC / self.container):

@@ -97,3 +97,29 @@ def _and_back(place: Place, pair: Pair, tmp_path: Path, right: dict[str, str]) -
     assert place.answer(pair.a)
     assert not place.answer(pair.b)
     assert place.left_behind() == []
+
+
+def test_what_the_source_writes_until_it_stops_arrives_and_the_source_is_given_up(
+    pair: Pair, place: Place
+) -> None:
+    path = "/srv/adapters/list"
+    place.write(
+        migration="Migration(watch_seconds=5, extra_paths=(ExtraPath(path='/srv/adapters', why='uploads'),))"
+    )
+    pair.a.inside(f"mkdir -p /srv/adapters && echo before >{path}")
+    running = place.start_migrate("--yes")
+    log = place.folder / "migrate.log"
+    place.wait_for(lambda e: (e.get("step"), e.get("state")) == ("warm", "done"), running, 1)
+    pair.a.inside(f"echo after >{path}")
+    assert running.wait(300) == 0, log.read_text()[-3000:]
+    assert pair.b.inside(f"cat {path}").strip() == "after"
+    assert place.answer(pair.b)
+    assert not place.answer(pair.a)
+    done = place.migrate("--finalize", "--remove-models", "--yes")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert pair.a.inside("ls /etc/systemd/system/kpro-tiny.service* /etc/kpro/tiny.* 2>/dev/null; :") == ""
+    assert pair.a.sh("ls -d /srv/models/*@* 2>/dev/null; :") == ""
+    assert place.answer(pair.b)
+    refused = place.apply(host="a")
+    assert (refused.returncode, "for good" in refused.stderr) == (3, True)
+    place.start_over()
