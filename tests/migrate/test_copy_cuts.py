@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 
-from provision.migrate.copy import CopyFailed, reach
+from provision.host.transport import TransportError
+from provision.migrate.copy import Copy, CopyFailed, reach
 from provision.migrate.copy.key import folder
-from tests.migrate.copies import arrived, copy, end, hosts, left, literal, quiet, random, until
+from tests.migrate.copies import MODEL, arrived, copy, end, hosts, left, literal, quiet, random, until
 from tests.migrate.rig import Host, Pair
 
 __all__ = ["hosts"]
@@ -69,6 +71,23 @@ def test_a_file_system_that_cannot_be_written_to_is_told_at_once(hosts: Pair) ->
     random(hosts.a, "/srv/models/m/a", 1)
     with pytest.raises(CopyFailed, match="Read-only"):
         copy(hosts).prepare()
+
+
+def test_a_source_that_is_not_reached_leaves_nothing_on_the_target(hosts: Pair) -> None:
+    random(hosts.a, "/srv/models/m/one", 1)
+    run = copy(hosts)
+    run.prepare()
+    run.start()
+    run.wait(quiet)
+    assert run.verify() == []
+    run.place()
+    dead = Copy(run.run, replace(end(hosts.a), lost=True), end(hosts.b), (MODEL,), run.settings)
+    with pytest.raises(TransportError):
+        dead.undo()
+    assert [line for line in left(hosts, run.run) if line.startswith("b:")] == []
+    assert hosts.b.sh("ls -A /srv/models") == ""
+    run.undo()
+    assert left(hosts, run.run) == []
 
 
 def sshd(host: Host, line: str) -> None:
