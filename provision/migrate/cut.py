@@ -25,7 +25,7 @@ def drain(m: Moving) -> str:
     m.window = time.monotonic()
     if m.traffic is not None:
         m.traffic.drain()
-        m.say(in_flight.wait(source, m.run, source.service.drain_seconds).said)
+    m.say(in_flight.wait(source, m.run, source.service.drain_seconds).said)
     fence.put(source, m.run, m.target.name)
     if m.stops:
         serving.stop(source)

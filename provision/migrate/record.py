@@ -24,6 +24,9 @@ _REMOVE = """
 rm -f -- {path} && {{ [ ! -d {folder} ] || sync -- {folder}; }} || exit 1
 rmdir -- {folder} 2>/dev/null || :
 """
+_UNWRITTEN = """
+rm -f -- {journals}/{run}.jsonl; rmdir -- {journals} /var/lib/kpro 2>/dev/null; :
+"""
 _READ = """
 [ ! -e {path} ] || cat -- {path}
 """
@@ -63,6 +66,11 @@ def write(side: Side, record: Record, line: str = "") -> None:
             f"{side.name}: the state of the migration cannot be written below /var/lib/kpro: {done.error_text}; "
             "nothing is done that the machine does not know of. Make room there, then: --resume or --rollback"
         )
+
+
+def unwritten(side: Side, run: str) -> None:
+    """The machine knows nothing of this run: it was refused, and nothing was touched. Raises OSError."""
+    side.host(_UNWRITTEN.format(journals=JOURNALS, run=run))
 
 
 def remove(side: Side) -> None:

@@ -46,6 +46,8 @@ def begin(m: Moving) -> None:
         m.note("preflight", "done")
     except BaseException:
         forget(m)
+        for side in m.sides:
+            record.unwritten(side, m.run)
         raise
 
 

@@ -23,7 +23,6 @@ from provision.run import host_journal, present
 from provision.run.commands import Answer, connected, finish
 from provision.run.errors import EXIT_DONE, EXIT_ERROR, EXIT_USAGE, ActFailed, Refused, RunError
 from provision.run.journal import now
-from provision.run.moved import refuse_while_moving
 from provision.run.session import Session
 from provision.spec import Machine
 from provision.stack import going_back, held
@@ -79,7 +78,6 @@ def _rollback(name: str, limit: Sequence[str], wanted: str, yes: bool, as_json: 
 
 def _look(session: Session, machine: Machine, wanted: str) -> list[Before]:
     session.take_lock(machine)
-    refuse_while_moving(session, machine)
     seen, found = session.observed(machine), []
     # What moved away, or is on its way, must not come back here by itself.
     if moved := standing.of_service(machine, seen.host, seen.guests, session.migrating.run, wanted):

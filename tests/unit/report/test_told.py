@@ -368,3 +368,37 @@ def test_what_moves_is_told_with_its_size() -> None:
     events = [event(0, "run", reason="migrate a b"), event(1, "plan", machine="b", moves=moves, stays=[])]
     (one,) = report(events).moved
     assert one.how == "copied, 3 GiB, 12 files, by checksum"
+
+
+def test_a_migration_that_was_refused_has_its_reasons_and_nothing_to_take_back() -> None:
+    reason = {
+        "where": "kpro5",
+        "seen": "12 GiB are free",
+        "why": "41 GiB are to come",
+        "next": "free some space",
+    }
+    events = [
+        event(0, "run", reason="migrate kpro6 kpro5", source="kpro6", target="kpro5"),
+        event(1, "step", step="preflight", state="begin"),
+        event(2, "plan", machine="kpro5", refusals=[reason]),
+        event(3, "step", step="preflight", state="failed", why="1 reason(s)"),
+        event(4, "end", exit=3, failed=[]),
+    ]
+    found = report(events)
+    assert [one.next for one in found.refusals] == ["free some space"]
+    assert found.back == ()
+
+
+def test_the_worst_finding_comes_first_and_what_is_silenced_last() -> None:
+    hushed = journals.SILENCED | {"status": "fail", "id": "gpu.silenced"}
+    told_ = [
+        hushed,
+        *(journals.finding(status, f"gpu.{status}", "m") for status in ("warn", "unknown", "fail", "pass")),
+    ]
+    events = [*journals.begun(), event(1, "gate", host=GUEST, service="chat", verdict="fail", findings=told_)]
+    assert [one.id for one in report(events).findings] == [
+        "gpu.fail",
+        "gpu.unknown",
+        "gpu.warn",
+        "gpu.silenced",
+    ]
