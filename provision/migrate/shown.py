@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from provision.data.migrating import GIB, MIB
 from provision.migrate.ends import Pair
-from provision.migrate.expected import Expected
+from provision.migrate.expected import Expected, amount
 from provision.migrate.moves import Move, Moves
 from provision.migrate.seen import Looks
 from provision.plan import Plan, Refusal
@@ -96,15 +95,9 @@ class Shown:
 
 def _row(one: Move) -> tuple[str, ...]:
     files = f", {one.count} file{'s' if one.count != 1 else ''}" if one.count else ""
-    size = "" if one.size is None else _size(one.size) + files
+    size = "" if one.size is None else amount(one.size) + files
     way = f"{one.source} -> {one.target}" if one.source not in ("", one.target) else one.target
     return one.kind, one.how, one.what, size, way
-
-
-def _size(size: int) -> str:
-    if size >= GIB:
-        return f"{size / GIB:.1f} GiB"
-    return f"{size / MIB:.1f} MiB" if size >= MIB else f"{size} bytes"
 
 
 def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
