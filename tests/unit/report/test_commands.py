@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -41,8 +40,8 @@ def box(tmp_path: Path) -> Path:
 
 def python(code: str, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", code, *words], capture_output=True, text=True, timeout=120, env=os.environ.copy(), check=False
-    )  # fmt: skip
+        [sys.executable, "-c", code, *words], capture_output=True, text=True, timeout=120, check=False
+    )
 
 
 def reports() -> list[dict[str, Any]]:
@@ -70,7 +69,7 @@ def test_a_plan_leaves_no_run_behind(box: Path) -> None:
     [
         ("KeyboardInterrupt", "interrupted", 130, []),
         ("Locked('box is locked by somebody')", "locked", 4, ["box is locked by somebody"]),
-        ("OSError('gone')", "failed", 1, []),
+        ("OSError('gone')", "failed", 1, ["gone"]),
     ],
 )
 def test_a_run_that_ends_early_says_how_and_why(
