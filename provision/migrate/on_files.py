@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from provision.migrate import on_target
 from provision.migrate.copy.model import Progress
 from provision.migrate.moving import Copying, Moving
+from provision.migrate.sides import Side
 from provision.run.errors import ActFailed
 
 SAMPLE_SECONDS = 5.0
@@ -18,6 +19,9 @@ SAMPLE_SECONDS = 5.0
 def copy(m: Moving) -> str:
     if m.copy is None:
         return "nothing is copied from the source"
+    if m.spec.extra_paths and not _is_there(m.target):
+        # They lie in the guest. What it needs of the chain beside the models that come now is done first.
+        m.target.apply(("configure",))
     m.copy.prepare()
     m.copy.start()
     with _told(m, m.copy, "copy"):
@@ -25,6 +29,14 @@ def copy(m: Moving) -> str:
     _equal(m, final=False)
     m.copy.place()
     return f"the model files on {m.target.name} equal those of {m.peer}, by their checksums"
+
+
+def _is_there(side: Side) -> bool:
+    """Does the guest run?"""
+    try:
+        return side.inside(":").ok
+    except OSError:
+        return False
 
 
 def is_copied(m: Moving) -> bool:
@@ -63,10 +75,6 @@ def verify(m: Moving) -> str:
         left = [item.text for item in plan.items] + [str(refusal) for refusal in plan.refusals]
         raise ActFailed(f"{m.target.name} is not as its inventory says: {'; '.join(left)}")
     return "files, unit and environment on the target are as they are to be"
-
-
-def is_verified(m: Moving) -> bool:
-    return (m.copy is None or not m.copy.verify(final=True)) and on_target.in_sync(m, "configure")
 
 
 @contextmanager

@@ -148,6 +148,14 @@ class Host:
     def mend(self) -> None:
         self.net.sh("ip", "link", "set", f"v-{self.name}", "up")
 
+    def fill_disk(self) -> None:
+        """Nothing more can be written on it; no memory is used for that."""
+        used = sh("df", "--output=used", "-B1", str(LXC / self.container)).stdout.split()[-1]
+        sh("mount", "-o", f"remount,size={used}", str(LXC / self.container))
+
+    def free_disk(self) -> None:
+        sh("mount", "-o", f"remount,size={DISK}", str(LXC / self.container))
+
     def destroy(self) -> None:
         self.kill()
         for mount in (self.rootfs, LXC / self.container):
@@ -257,6 +265,7 @@ def _make(host: Host, root: Path, guest_root: Path, folder: Path) -> str:
         lxc.net.0.type = veth
         lxc.net.0.flags = up
         lxc.net.0.veth.pair = v-{host.name}
+        lxc.net.0.hwaddr = 02:16:3e:57:00:0{host.address[-1]}
         lxc.net.0.ipv4.address = {host.address}/24
         """)
     )

@@ -97,3 +97,32 @@ def _and_back(place: Place, pair: Pair, tmp_path: Path, right: dict[str, str]) -
     assert place.answer(pair.a)
     assert not place.answer(pair.b)
     assert place.left_behind() == []
+
+
+def test_what_the_source_writes_until_it_stops_arrives_and_the_source_is_given_up(
+    pair: Pair, tmp_path: Path
+) -> None:
+    place = Place(tmp_path, pair)
+    place.start_over()
+    for host in (pair.a, pair.b):
+        host.sh("mkdir -p /srv/data")
+    pair.a.sh("mkdir -p /srv/data/adapters; echo before >/srv/data/adapters/list")
+    extra = "ExtraPath(path='/srv/data/adapters', why='uploads')"
+    place.write(migration=f"Migration(watch_seconds=5, extra_paths=({extra},))", mounts=("/srv/data",))
+    place.serve_on_a()
+    running = place.start_migrate("--yes")
+    log = place.folder / "migrate.log"
+    place.wait_for(lambda e: (e.get("step"), e.get("state")) == ("warm", "done"), running, 1)
+    pair.a.inside("echo after >/srv/data/adapters/list")
+    assert running.wait(300) == 0, log.read_text()[-3000:]
+    assert pair.b.inside("cat /srv/data/adapters/list").strip() == "after"
+    assert place.answer(pair.b)
+    assert not place.answer(pair.a)
+    done = place.migrate("--finalize", "--remove-models", "--yes")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert pair.a.inside("ls /etc/systemd/system/kpro-tiny.service* /etc/kpro/tiny.* 2>/dev/null; :") == ""
+    assert pair.a.sh("ls -d /srv/models/*@* 2>/dev/null; :") == ""
+    assert place.answer(pair.b)
+    refused = place.apply(host="a")
+    assert (refused.returncode, "for good" in refused.stderr) == (3, True)
+    place.start_over()
