@@ -15,66 +15,30 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Literal
+from typing import IO
 
 from provision.host.transport import Completed, TransportError
 from provision.migrate.copy import Folder
 from provision.migrate.copy.listing import PRINT
-from provision.spec import Engine, ExtraPath, Guest, Hooks, Machine, Migration, Model, Service, Ssh
+from provision.spec import Guest, Machine, Service
 from tests.unit.migrate import model_doubles
+from tests.unit.migrate.model_specs import EXTRA, ROLES, Role, machine, service
 
-Role = Literal["source", "target"]
-ROLES: tuple[Role, Role] = ("source", "target")
-REVISION = "1" * 40
-EXTRA = "/opt/data/chat"
-"""A folder of the guest that moves too, where one does; it lies in a mount of the machine, /srv/data."""
-MiB = 1 << 20
 _OWN = {"etc": "/etc", "root": "/root", "run": "/run", "opt": "/opt", "lib": "/var/lib"}
-_SIZE = 4 * MiB
+_SIZE = 4 << 20
 _PATH = "/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin"
+# A shell of each host that waits for scripts; each runs in a child of it. Memory has nothing that could be synced.
+_SERVER = """
+sync() { :; }
+while read -r at; do
+  (. $at/script) <$at/stdin >$at/stdout 2>$at/stderr
+  echo $?
+done
+"""
 
 
 class Killed(BaseException):
     """The controller is dead: nothing of it runs any more."""
-
-
-def service(role: Role, folder: Path, *, extra: bool) -> Service:
-    hook = str(folder / "bin/hook")
-    hooks = Hooks(
-        drain=(hook, "drain"),
-        switch=(hook, "switch"),
-        back=(hook, "back"),
-        check=(hook, "check"),
-        deadline_seconds=5,
-    )
-    migration = Migration(
-        traffic=hooks,
-        extra_paths=[ExtraPath(path=EXTRA, why="its templates")] if extra else [],
-        watch_seconds=5,
-    )
-    return Service(
-        name="chat",
-        engine=Engine(kind="standin", version="1.0.0"),
-        model=Model(repo="kpro/tiny", revision=REVISION),
-        port=9,
-        ready_seconds=1,
-        migration=migration if role == "target" else None,
-    )
-
-
-def machine(role: Role, name: str, number: int, one: Service) -> Machine:
-    guest = Guest(
-        name="llm",
-        backend="lxc",
-        id="llm",
-        unprivileged=False,
-        mounts=[
-            {"source": "/srv/data", "target": "/opt/data"},
-            {"source": "/srv/models", "target": "/srv/models"},
-        ],
-        services=[one],
-    )
-    return Machine(name=name, ssh=Ssh(host=f"192.0.2.{number}", user="root"), guests=[guest])
 
 
 @dataclass
@@ -154,22 +118,20 @@ class World:
         user = [] if os.getuid() == 0 else ["-U", "--preserve-credentials"]
         return ["nsenter", *user, "-m", "-t", str(pid), "--"]
 
-    def _hold(self, name: str, enter: list[str], script: str) -> None:
+    def _hold(self, name: str, enter: list[str], script: str, last: str = "exec cat") -> None:
         """A namespace that lasts as long as this process."""
         user = [] if os.getuid() == 0 or enter else ["-U", "-r"]
-        words = [
-            *enter,
-            "unshare",
-            *user,
-            "-m",
-            "--propagation",
-            "private",
-            "sh",
-            "-ec",
-            f"{script}; echo; exec cat",
-        ]
+        program = f"set -e; {script}; echo; set +e; {last}"
         holder = subprocess.Popen(
-            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+            [*enter, "unshare", *user, "-m", "--propagation", "private", "sh", "-c", program],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+            env={
+                "PATH": f"{self.folder}/bin:{_PATH}",
+                "WHERE": name,
+                "ENTER": " ".join(self._enter(0)[:-2]),
+            },
         )
         self.holders[name] = holder
         assert holder.stdout is not None
@@ -190,7 +152,8 @@ class World:
             (self.stage / role / "guest/opt/data").mkdir()
             binds.append(f"mount --bind {top}/host/srv/data /opt/data")
             binds.append(f"mount --bind {self.folder}/bin/python3 /usr/bin/python3")
-        self._hold(f"{role}.{place}", self._enter(self.holders["world"].pid), "; ".join(binds))
+        (self.stage / "asks" / f"{role}.{place}").mkdir(parents=True)
+        self._hold(f"{role}.{place}", self._enter(self.holders["world"].pid), "; ".join(binds), _SERVER)
         if place == "host":
             (self.stage / f"pid.{role}").write_text(f"{self.holders[f'{role}.host'].pid}\n")
 
@@ -202,19 +165,17 @@ class World:
         raise ValueError(path)
 
     def run(self, role: str, place: str, script: str, stdin: bytes = b"") -> Completed:
-        done = subprocess.run(
-            [*self._enter(self.holders[f"{role}.{place}"].pid), "/bin/sh", "-c", script],
-            input=stdin,
-            capture_output=True,
-            check=False,
-            env={
-                "PATH": f"{self.folder}/bin:{_PATH}",
-                "WHERE": f"{role}.{place}",
-                "ENTER": " ".join(self._enter(0)[:-3]) + " -t",
-            },
-        )
-        code = done.returncode
-        return Completed(code if code >= 0 else 128 - code, done.stdout, done.stderr)
+        """A script there, whoever is cut off."""
+        server = self.holders[f"{role}.{place}"]
+        at = self.stage / "asks" / f"{role}.{place}"
+        (at / "script").write_text(script)
+        (at / "stdin").write_bytes(stdin)
+        assert server.stdin is not None
+        assert server.stdout is not None
+        server.stdin.write(f"{at}\n".encode())
+        server.stdin.flush()
+        code = int(server.stdout.readline())
+        return Completed(code, (at / "stdout").read_bytes(), (at / "stderr").read_bytes())
 
     def reach(self, end: End) -> None:
         if self.dead:

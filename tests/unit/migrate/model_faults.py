@@ -9,8 +9,9 @@ from typing import Any, Literal
 
 from provision.host.transport import TransportError
 from provision.migrate import steps
-from tests.unit.migrate.model import End, Killed, Role, World
+from tests.unit.migrate.model import End, Killed, World
 from tests.unit.migrate.model_move import Chained, Controller
+from tests.unit.migrate.model_specs import Role
 
 Way = Literal["resume", "rollback"]
 Moment = Literal["begin", "middle", "end", "copied"]

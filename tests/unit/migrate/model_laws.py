@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Literal
 
 from provision.migrate import standing
-from tests.unit.migrate.model import ROLES, Role, World
+from tests.unit.migrate.model import World
 from tests.unit.migrate.model_move import EXTRA, FOREIGN, PHASES, RUN, UNIT
+from tests.unit.migrate.model_specs import ROLES, Role
 
 End = Literal["moved", "rolled_back"]
 Tree = dict[str, str]

@@ -22,7 +22,8 @@ from provision.plan import Item, Plan, Refusal, Step
 from provision.run.errors import ActFailed, Refused, RunError
 from provision.run.journal import Journal
 from tests.unit.migrate import model_doubles
-from tests.unit.migrate.model import EXTRA, ROLES, End, Killed, World
+from tests.unit.migrate.model import End, Killed, World
+from tests.unit.migrate.model_specs import EXTRA, ROLES
 
 RUN = "20261130T120000Z-a1b2c3"
 UNIT = model_doubles.UNIT

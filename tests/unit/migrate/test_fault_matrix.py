@@ -12,10 +12,11 @@ from provision.migrate import runbook
 from provision.migrate.runbook import StepFailed
 from provision.run.errors import RunError
 from tests.unit.migrate import model_laws
-from tests.unit.migrate.model import ROLES, Killed, Role, World
+from tests.unit.migrate.model import Killed, World
 from tests.unit.migrate.model_faults import LAST, NAMES, Cell, Trap, cells
 from tests.unit.migrate.model_laws import Tree
 from tests.unit.migrate.model_move import Controller, furnish, quick
+from tests.unit.migrate.model_specs import ROLES, Role
 
 
 @dataclass
