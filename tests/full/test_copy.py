@@ -15,7 +15,7 @@ import pytest
 from provision.migrate.copy import Copy, CopyFailed, Folder
 from provision.migrate.copy.key import CIPHERS, folder, mark
 from tests.migrate.conftest import pair
-from tests.migrate.copies import copy, hosts, left, literal, quiet, random, until
+from tests.migrate.copies import arrived, copy, hosts, left, literal, quiet, random, until
 from tests.migrate.rig import Pair
 
 __all__ = ["hosts", "pair"]
@@ -148,7 +148,7 @@ def test_a_machine_that_is_gone_at_60_percent_costs_less_than_5_percent(hosts: P
     run = copy(hosts, bwlimit_mib=50, stall_seconds=10)
     run.prepare()
     run.start()
-    there = until(run, 0.6)
+    until(run, 0.6)
     if which == "receiver":
         b.sh("pkill -9 -x rsync")
     elif which == "unit":
@@ -162,6 +162,7 @@ def test_a_machine_that_is_gone_at_60_percent_costs_less_than_5_percent(hosts: P
             if "ssh" in host.sh("systemctl is-active ssh && echo ssh", check=False):
                 break
             time.sleep(0.2)
+    there = arrived(b, run)
     again = copy(hosts, run=run.run, bwlimit_mib=50, stall_seconds=10)
     again.prepare()
     again.start()

@@ -105,6 +105,12 @@ def until(run: Copy, share: float) -> int:
     raise AssertionError("it does not go on")
 
 
+def arrived(host: Host, run: Copy) -> int:
+    """Bytes that lie in the staging folder."""
+    staging = run.parts[0].target.staging(run.run)
+    return sum(map(int, host.sh(f"find {staging} -type f -printf '%s\\n'").split()))
+
+
 def literal(host: Host, run: str) -> int:
     """Bytes of files that the last try sent, as rsync counts them."""
     text = host.sh(f"cat {folder(run)}/*.out")

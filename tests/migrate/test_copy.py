@@ -80,7 +80,11 @@ def test_what_differs_is_named_never_put_in_place_and_mended_by_the_next_start(h
     assert found.count("\n") == 3
     assert copied(copy(hosts, run=run.run)) == []
     run.place()
+    b.sh("cd /srv/models; mv m x; cp -a x m; rm -r x")
     run.undo()
+    assert b.sh("ls /srv/models").split() == ["m"], (
+        "what somebody else put there since is not this run's to remove"
+    )
 
 
 def test_a_file_that_changes_while_it_is_copied_is_named_and_sent_again(hosts: Pair) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 
-from provision.migrate.copy import CopyFailed, reach
+from provision.host.transport import TransportError
+from provision.migrate.copy import Copy, CopyFailed, reach
 from provision.migrate.copy.key import folder
-from tests.migrate.copies import copy, end, hosts, left, literal, quiet, random, until
+from tests.migrate.copies import MODEL, arrived, copy, end, hosts, left, literal, quiet, random, until
 from tests.migrate.rig import Host, Pair
 
 __all__ = ["hosts"]
@@ -24,13 +26,15 @@ def test_a_copy_that_is_killed_at_60_percent_resends_less_than_5_percent(hosts: 
     run = copy(hosts, bwlimit_mib=50, streams=4)
     run.prepare()
     run.start()
-    there = until(run, 0.6)
+    until(run, 0.6)
     a.sh("pkill -9 -x rsync")
+    there = arrived(hosts.b, run)
     now = run.wait(quiet)
     assert now.attempt == 2
     sent = literal(a, run.run)
+    assert 0.6 * total < there < total
+    assert sent > 0
     assert there + sent < 1.05 * total
-    assert 0 < sent < 0.45 * total
     assert run.verify() == []
     run.undo()
     assert left(hosts, run.run) == []
@@ -67,6 +71,23 @@ def test_a_file_system_that_cannot_be_written_to_is_told_at_once(hosts: Pair) ->
     random(hosts.a, "/srv/models/m/a", 1)
     with pytest.raises(CopyFailed, match="Read-only"):
         copy(hosts).prepare()
+
+
+def test_a_source_that_is_not_reached_leaves_nothing_on_the_target(hosts: Pair) -> None:
+    random(hosts.a, "/srv/models/m/one", 1)
+    run = copy(hosts)
+    run.prepare()
+    run.start()
+    run.wait(quiet)
+    assert run.verify() == []
+    run.place()
+    dead = Copy(run.run, replace(end(hosts.a), lost=True), end(hosts.b), (MODEL,), run.settings)
+    with pytest.raises(TransportError):
+        dead.undo()
+    assert [line for line in left(hosts, run.run) if line.startswith("b:")] == []
+    assert hosts.b.sh("ls -A /srv/models") == ""
+    run.undo()
+    assert left(hosts, run.run) == []
 
 
 def sshd(host: Host, line: str) -> None:
