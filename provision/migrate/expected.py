@@ -51,7 +51,7 @@ def expected(
 def _copy(found: Moves, rate: float | None, bwlimit: float | None) -> tuple[str, float | None]:
     if not found.size:
         return "nothing is copied from machine to machine", 0.0
-    what = f"{found.size / GIB:.1f} GiB in {found.count} files, while the source serves"
+    what = f"{amount(found.size)} in {found.count} files, while the source serves"
     limit = bwlimit * MIB if bwlimit is not None else None
     least = min((one for one in (rate, limit) if one), default=None)
     if rate is None and limit is not None:
@@ -86,6 +86,13 @@ def _down(pair: Pair, found: Moves, starts: Figures, led: bool) -> tuple[str, fl
         return f"the service does not answer while {'; '.join(parts)}", None
     parts.append(f"one start of the target, about {starts.start:.0f} s ({starts.source})")
     return f"the service does not answer while {'; '.join(parts)}", float(wait) + starts.start
+
+
+def amount(size: int) -> str:
+    """Bytes for people."""
+    if size >= GIB:
+        return f"{size / GIB:.1f} GiB"
+    return f"{size / MIB:.1f} MiB" if size >= MIB else f"{size} bytes"
 
 
 def _time(seconds: float) -> str:

@@ -14,12 +14,12 @@ from provision.adopt import models, process
 from provision.adopt.plan import requests as adopted_requests
 from provision.adopt.process import quoted
 from provision.data.engines import KEY_VARIABLES
+from provision.migrate import standing
 from provision.migrate.ends import STAGING, End, Pair
 from provision.stack.desired import MANIFEST
 from provision.status import looks as status
 
 STATE = "/var/lib/kpro"
-MIGRATIONS = f"{STATE}/migrations"
 MOST_FILES = 4000
 """Model files that are told one by one; of more only the sums."""
 
@@ -118,7 +118,7 @@ def host_requests(end: End) -> list[str]:
         "file:/etc/pve/.vmlist",
         f"cmd:listening:{_LISTENING}",
         next(one for one in status.REQUESTS if one.startswith("cmd:lock-held:")),
-        f"glob:{MIGRATIONS}/*.json",
+        f"glob:{standing.FOLDER}/*.json",
         "file:/proc/driver/nvidia/version",
         "glob:/proc/driver/nvidia/gpus/*/information",
     ]

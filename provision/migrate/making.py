@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from provision.migrate import files, known
@@ -15,13 +16,26 @@ from provision.migrate.ends import End, Pair
 from provision.migrate.live import Dead, Ends
 from provision.migrate.moving import Copying, Moving, Tell
 from provision.migrate.proofs import Proofs
-from provision.migrate.sides import Side
+from provision.migrate.sides import Side, TransportError
 from provision.migrate.standing import Migrating
 from provision.migrate.traffic.choose import traffic
 from provision.plan import Refusal
 from provision.printable import say_on_stderr
 from provision.run.journal import runs_folder
 from provision.stack.forecast import Figures
+
+
+class Orphaned(Copy):
+    """A copy whose source is dead: what is on the target is dealt with, and nobody misses the rest."""
+
+    def clean(self) -> None:
+        with suppress(TransportError):
+            super().clean()
+
+    def undo(self) -> None:
+        with suppress(TransportError):
+            super().undo()
+
 
 Look = Callable[[Moving], list[Refusal]]
 
@@ -88,9 +102,11 @@ def _copying(ask: Asked, run: str, source: Side | Dead, target: Side, pair: Pair
     if ask.models_from:
         return FromDisk(run, target, ask.models_from)
     moved = files.folders(pair)
-    if not moved or (ask.cold and ask.way in ("begin", "dry-run")):
+    if not moved or (ask.cold and ask.way not in ("rollback", "finalize")):
         return None
-    # What a migration copied before its source died is found and taken away by the same copy.
+    if ask.cold:
+        # What a migration copied before its source died is found and taken away by the same copy.
+        return Orphaned(run, source, target, moved, files.settings(pair))
     return Copy(run, source, target, moved, files.settings(pair))
 
 

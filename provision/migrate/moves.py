@@ -161,7 +161,8 @@ def _rest(case: Case) -> Iterator[Move]:
         "/opt/kpro/envs",
         note="from the target's own lock: an environment holds paths and libraries of its machine",
     )
-    yield Move("unit", "written anew", two.unit, one.unit, f"/etc/systemd/system/{two.unit}")
+    folder = "/etc/systemd/system"
+    yield Move("unit", "written anew", two.unit, f"{folder}/{one.unit}", f"{folder}/{two.unit}")
     names = ", ".join(sorted(two.environment)) or "kpro's own alone"
     yield Move(
         "variables", "written anew", names, _file(source), f"/etc/kpro/{two.name}.env", note="mode 0600"

@@ -44,6 +44,24 @@ def configure(m: Moving) -> str:
     return f"{m.target.name}: the guest, the engine and the staged unit are as the inventory says"
 
 
+def unstage(m: Moving) -> str:
+    """What waits to become its unit is away; container and environment stay."""
+    service = m.target.service
+    staged = f"/etc/kpro/staged/{shlex.quote(service.unit)} /etc/kpro/staged/{service.name}.env"
+    try:
+        done = m.target.inside(f"rm -f -- {staged}")
+    except OSError as error:
+        # One that was not made yet has nothing in it.
+        if " is absent" in str(error):
+            return ""
+        raise
+    if not done.ok:
+        raise ActFailed(
+            f"{m.target.name}: what is staged of {service.unit} could not be removed: {done.error_text}"
+        )
+    return f"{m.target.name}: nothing is staged of {service.unit}"
+
+
 def warm(m: Moving) -> str:
     if m.traffic is not None:
         m.traffic.hold()

@@ -11,7 +11,7 @@ from checks.snapshot import CouldNotLook, Snapshot
 from provision.adopt import plan as adopted
 from provision.adopt import process
 from provision.host import view
-from provision.migrate import looks
+from provision.migrate import looks, standing
 from provision.migrate.ends import End, Pair
 from provision.migrate.folders import extra, folder, identified
 from provision.migrate.seen import (
@@ -19,7 +19,6 @@ from provision.migrate.seen import (
     GuestLook,
     Listener,
     MachineLook,
-    Open,
     Place,
     Rrsync,
     Rsync,
@@ -27,6 +26,7 @@ from provision.migrate.seen import (
     UnitLook,
     Unseen,
 )
+from provision.migrate.standing import Record
 from provision.status import looks as status
 
 T = TypeVar("T")
@@ -213,21 +213,13 @@ def listening(seen: Snapshot) -> tuple[Listener, ...]:
     return tuple(found)
 
 
-def _migrations(seen: Snapshot) -> dict[str, Open]:
+def _migrations(seen: Snapshot) -> dict[str, Record]:
     """By service. Raises CouldNotLook for a file that is none of ours: it may stand for an open one."""
     found = {}
-    for path in seen.files(f"{looks.MIGRATIONS}/"):
+    for path in seen.files(f"{standing.FOLDER}/"):
         try:
-            row = json.loads(seen.text(path) or "")
-            if row.get("schema") != "kpro-migration/1":
-                raise ValueError("another schema")
-            found[path.rpartition("/")[2].removesuffix(".json")] = Open(
-                **{
-                    key: str(row.get(key, ""))
-                    for key in ("run", "role", "peer", "state", "step", "since", "controller")
-                }
-            )
-        except (ValueError, AttributeError, RecursionError) as error:
+            found[path.rpartition("/")[2].removesuffix(".json")] = standing.parse(seen.text(path) or "")
+        except (ValueError, RecursionError) as error:
             raise CouldNotLook(f"{path} is no state file of a migration ({error})") from None
     return found
 

@@ -40,7 +40,7 @@ def _open(case: Case) -> Iterator[Refusal]:
                 continue
             if known.state not in ("open", "moved"):
                 continue
-            of = f"{case.pair.source.inventory} {case.pair.target.inventory}"
+            of = f"{end.name} {known.peer}" if known.role == "source" else f"{known.peer} {end.name}"
             ways = (
                 "--resume or --rollback" if known.state == "open" else "--finalize, or --rollback to go back"
             )

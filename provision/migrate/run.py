@@ -157,6 +157,7 @@ def _finalize(ask: Asked, ends: Ends, pair: Pair) -> Answer:
         )
     if not any(one.state == "moved" for one in records):
         raise ValueError(_none_open(pair, records))
+    ask = replace(ask, models_from=ask.models_from or records[0].models_from)
     m = moving(ask, ends, pair, _looked(ask, ends, pair), _one_run(records), records[0].since)
     m.hold()
     name = m.target.service.name

@@ -170,7 +170,7 @@ def _undone(m: Moving, name: str, undo: Callable[[Moving], str]) -> str:
 
 def _let_go(m: Moving) -> str:
     """What the run itself left on both machines is away."""
-    m.tell("step", step="lock", state="undone")
+    _told(m, "lock", "undone")
     forget(m)
     return "nothing of this run is left on either machine"
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, TypeVar
 
 from checks.snapshot import CouldNotLook
+from provision.migrate.standing import Record
 
 T = TypeVar("T")
 
@@ -90,19 +91,6 @@ class Listener:
 
 
 @dataclass(frozen=True)
-class Open:
-    """A migration as a machine's state file has it (schema ``kpro-migration/1``)."""
-
-    run: str
-    role: str
-    peer: str
-    state: str
-    step: str = ""
-    since: str = ""
-    controller: str = ""
-
-
-@dataclass(frozen=True)
 class MachineLook:
     """The metal. ``namespace``: of the mounts that its commands see, which tells two containers of one kernel apart.
     ``ids``: containers and virtual machines of the machine or its cluster, each with what it is. ``lock``: the line of
@@ -124,7 +112,7 @@ class MachineLook:
     ids: Mapping[str, str] | Unseen
     listening: tuple[Listener, ...] | Unseen
     lock: str | Unseen | None
-    migrations: Mapping[str, Open] | Unseen
+    migrations: Mapping[str, Record] | Unseen
     driver: tuple[str, str] | Unseen | None
     gpus: Mapping[str, str] | Unseen
     incoming: Mapping[str, Folder | Unseen | None] = field(default_factory=dict)

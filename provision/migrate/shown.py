@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from provision.data.migrating import GIB, MIB
 from provision.migrate.ends import Pair
-from provision.migrate.expected import Expected
+from provision.migrate.expected import Expected, amount
 from provision.migrate.moves import Move, Moves
 from provision.migrate.seen import Looks
 from provision.plan import Plan, Refusal
@@ -75,14 +74,14 @@ class Shown:
         if self.refusals:
             return
         yield "  what moves"
-        yield from _table([_row(one) for one in self.moves.moves])
-        yield "  the container's settings"
-        yield from _table(
-            [
-                (one.what, one.source, "->", "the same" if one.same else one.target)
-                for one in self.moves.container
-            ]
-        )
+        for line, move in zip(_table([_row(one) for one in self.moves.moves]), self.moves.moves, strict=True):
+            yield line
+            if move.note:
+                yield f"        {move.note}"
+        other = [row for row in self.moves.container if not row.same]
+        same = ", ".join(row.what for row in self.moves.container if row.same)
+        yield f"  the container's settings (the same on both: {same or 'none'})"
+        yield from _table([(row.what, row.source, "->", row.target) for row in other])
         yield "  what does not move"
         yield from (f"    {one.what}: {one.why}" for one in self.moves.stays)
         if self.steps:
@@ -95,15 +94,10 @@ class Shown:
 
 
 def _row(one: Move) -> tuple[str, ...]:
-    size = "" if one.size is None else _size(one.size) + (f", {one.count} files" if one.count else "")
-    way = f"{one.source or '-'} -> {one.target}" if one.source != one.target else one.target
-    return one.kind, one.how, one.what, size, way, one.note
-
-
-def _size(size: int) -> str:
-    if size >= GIB:
-        return f"{size / GIB:.1f} GiB"
-    return f"{size / MIB:.1f} MiB" if size >= MIB else f"{size} bytes"
+    files = f", {one.count} file{'s' if one.count != 1 else ''}" if one.count else ""
+    size = "" if one.size is None else amount(one.size) + files
+    way = f"{one.source} -> {one.target}" if one.source not in ("", one.target) else one.target
+    return one.kind, one.how, one.what, size, way
 
 
 def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:

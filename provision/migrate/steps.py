@@ -74,6 +74,7 @@ STEPS: tuple[Step, ...] = (
         "container and environment stay; the staged unit goes",
         on_target.configure,
         _in_sync("configure"),
+        on_target.unstage,
     ),
     Step(
         "warm",

@@ -195,7 +195,7 @@ def connected(
                 yield Run(state, session)
             except BaseException as error:
                 session.ended = getattr(error, "exit_code", EXIT_ERROR)
-                if isinstance(error, RunError):
+                if isinstance(error, Exception):
                     session.tell_end(str(error))
                 if isinstance(error, KeyboardInterrupt):
                     session.ended = EXIT_INTERRUPTED

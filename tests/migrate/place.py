@@ -17,7 +17,7 @@ KEY = "sk-of-the-pair-0123456789"
 """Seen in no argument, journal, report or output of a migration."""
 
 _INVENTORY = """\
-from provision.spec import Engine, ExtraPath, Guest, HAProxy, Hooks, Machine, Migration, Model, Service, Ssh
+from provision.spec import Engine, ExtraPath, Guest, HAProxy, Hooks, Machine, Migration, Model, Mount, Service, Ssh
 
 machine = Machine(
     name={name!r},
@@ -29,6 +29,7 @@ machine = Machine(
             backend="lxc",
             id={guest!r},
             network="host",
+            mounts=[Mount(source=path, target=path, read_only=False) for path in {mounts}],
             services=[
                 Service(
                     **dict(
@@ -72,9 +73,15 @@ class Place(Operator):
     def inventory(self) -> Path:
         return self.folder / "a.py"
 
-    def write(self, *hosts: Host, migration: str = "Migration(watch_seconds=5)", **more: object) -> None:
-        """The inventories of these hosts (none: both); ``migration``: as an operator writes it; ``more`` are further
-        arguments of the service."""
+    def write(
+        self,
+        *hosts: Host,
+        migration: str = "Migration(watch_seconds=5)",
+        mounts: tuple[str, ...] = (),
+        **more: object,
+    ) -> None:
+        """The inventories of these hosts (none: both); ``migration``: as an operator writes it; ``mounts``: folders of
+        the machines that are seen in the guests under the same paths; ``more`` are further arguments of the service."""
         for host in hosts or (self.pair.a, self.pair.b):
             text = _INVENTORY.format(
                 name=host.name,
@@ -87,6 +94,7 @@ class Place(Operator):
                 port=PORT,
                 key=str(self.key),
                 migration=migration,
+                mounts=mounts,
                 more=more,
             )
             (self.folder / f"{host.name}.py").write_text(text)

@@ -265,6 +265,7 @@ def _make(host: Host, root: Path, guest_root: Path, folder: Path) -> str:
         lxc.net.0.type = veth
         lxc.net.0.flags = up
         lxc.net.0.veth.pair = v-{host.name}
+        lxc.net.0.hwaddr = 02:16:3e:57:00:0{host.address[-1]}
         lxc.net.0.ipv4.address = {host.address}/24
         """)
     )

@@ -100,19 +100,22 @@ def _and_back(place: Place, pair: Pair, tmp_path: Path, right: dict[str, str]) -
 
 
 def test_what_the_source_writes_until_it_stops_arrives_and_the_source_is_given_up(
-    pair: Pair, place: Place
+    pair: Pair, tmp_path: Path
 ) -> None:
-    path = "/srv/adapters/list"
-    place.write(
-        migration="Migration(watch_seconds=5, extra_paths=(ExtraPath(path='/srv/adapters', why='uploads'),))"
-    )
-    pair.a.inside(f"mkdir -p /srv/adapters && echo before >{path}")
+    place = Place(tmp_path, pair)
+    place.start_over()
+    for host in (pair.a, pair.b):
+        host.sh("mkdir -p /srv/data")
+    pair.a.sh("mkdir -p /srv/data/adapters; echo before >/srv/data/adapters/list")
+    extra = "ExtraPath(path='/srv/data/adapters', why='uploads')"
+    place.write(migration=f"Migration(watch_seconds=5, extra_paths=({extra},))", mounts=("/srv/data",))
+    place.serve_on_a()
     running = place.start_migrate("--yes")
     log = place.folder / "migrate.log"
     place.wait_for(lambda e: (e.get("step"), e.get("state")) == ("warm", "done"), running, 1)
-    pair.a.inside(f"echo after >{path}")
+    pair.a.inside("echo after >/srv/data/adapters/list")
     assert running.wait(300) == 0, log.read_text()[-3000:]
-    assert pair.b.inside(f"cat {path}").strip() == "after"
+    assert pair.b.inside("cat /srv/data/adapters/list").strip() == "after"
     assert place.answer(pair.b)
     assert not place.answer(pair.a)
     done = place.migrate("--finalize", "--remove-models", "--yes")

@@ -129,7 +129,7 @@ def ssh_config(run: str, number: int, settings: CopySettings) -> str:
   ForwardAgent no
   ClearAllForwardings yes
   RequestTTY no
-  ConnectTimeout 15
+  ConnectTimeout 60
   ServerAliveInterval 15
   ServerAliveCountMax 4
   LogLevel ERROR

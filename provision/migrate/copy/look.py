@@ -49,10 +49,11 @@ def reach(source: Side, target: Side, settings: CopySettings) -> str | None:
     Raises CopyFailed when it cannot be asked at all.
     """
     address = shlex.quote(settings.address)
+    # A busy machine was seen to take more than ten seconds for a key exchange; one that refuses answers at once.
     done = source.host(
         "command -v ssh-keyscan >/dev/null || { echo 'there is no ssh-keyscan' >&2; exit 9; }\n"
-        f"ssh-keyscan -T 8 -p {settings.port} -- {address} 2>/dev/null | cut -d' ' -f2,3\n",
-        timeout=60,
+        f"ssh-keyscan -T 30 -p {settings.port} -- {address} 2>/dev/null | cut -d' ' -f2,3\n",
+        timeout=120,
     )
     where = f"{settings.address} port {settings.port}"
     if not done.ok:

@@ -252,7 +252,7 @@ class World:
         """Takes everything down as it is now."""
         kept = self.stage / "kept" / name
         kept.mkdir(parents=True)
-        for what in (*ROLES, "state", "traffic"):
+        for what in (*ROLES, "state", "traffic", "starts"):
             subprocess.run(["cp", "-a", "--", self.stage / what, kept / what], check=True)
 
     def back_to(self, name: str) -> None:

@@ -31,7 +31,10 @@ up() {
   while read -r line; do
     case $line in ConditionPathExists=!*) [ ! -e "${line#*!}" ] || return 0 ;; esac
   done <$run/$u.loaded
-  read -r id </proc/sys/kernel/random/uuid
+  # No two starts have one, and a migration that was disturbed by nothing has the same each time.
+  id=0; [ ! -e "$MODEL/starts" ] || read -r id <"$MODEL/starts"
+  echo $((id + 1)) >"$MODEL/starts"
+  id=$(printf %032d $id)
   # What it was started with is what it answers from, whatever the files become.
   { echo $id; cat /srv/models/*/model-*.safetensors 2>/dev/null | sha256sum; } >$run/$u.new
   mv $run/$u.new $run/$u.up
@@ -67,7 +70,7 @@ case $verb in
     it daemon-reload
     for file in $run/*.loaded; do
       [ -e $file ] || continue
-      rm -f $file; u=${file##*/}; u=${u%.loaded}; loaded
+      rm -f $file; u=${file##*/}; u=${u%.loaded}; loaded || :
     done ;;
   show)
     value= names=
@@ -165,9 +168,8 @@ exec $SSH_ORIGINAL_COMMAND
 _KEYGEN = """
 [ "$1 $2 $3 $4 $5 $6 $8" = "-q -t ed25519 -N  -C -f" ] || no "$@"
 it ssh-keygen
-read -r id </proc/sys/kernel/random/uuid
-echo "PRIVATE $id" >"$9"
-echo "ssh-ed25519 $id $7" >"$9.pub"
+echo "PRIVATE KEY" >"$9"
+echo "ssh-ed25519 PUBLICKEY $7" >"$9.pub"
 """
 
 # python3 of a host has no hashlib: sha256sum takes the checksums. In a guest it runs what the probe has brought.
@@ -178,6 +180,11 @@ case $1 in
       'import sys; sys.exit(sys.version_info < (3, 10))') it python-version; exit 0 ;;
       *) no "$@" ;;
     esac ;;
+  /opt/kpro/provcheck.pyz)
+    [ "$2 $3 $4 $5 $6" = "gpus --expect 0 --gate --json" ] || no "$@"
+    it gate
+    [ ! -e "$MODEL/fail-gate" ] || { echo '{"schema": "provcheck/1", "verdict": "fail", "findings": []}'; exit 1; }
+    echo '{"schema": "provcheck/1", "verdict": "pass", "findings": []}' ;;
   /run/kpro-migrate/*/provcheck.pyz) [ -e "$1" ] || exit 2; export MODEL; exec /bin/sh "$@" ;;
   *) no "$@" ;;
 esac
@@ -223,11 +230,12 @@ verb=$1
 it hook-$verb
 [ ! -e "$MODEL/fail-$verb" ] || { echo "the load balancer does not answer" >&2; exit 1; }
 case $verb in
-  drain) echo nobody ;;
-  switch) echo target ;;
-  back) echo source ;;
+  drain) who=nobody ;;
+  switch) who=target ;;
+  back) who=source ;;
   check) cat "$MODEL/traffic"; exit ;;
-esac >"$MODEL/traffic"
+esac
+echo $who >"$MODEL/traffic"
 """
 
 DOUBLES = {

@@ -132,18 +132,19 @@ class Controller:
     wrong: bool = False
     said: list[str] = field(default_factory=list)
     told: Any = lambda event, facts: None
+    journals: list[Journal] = field(default_factory=list)
 
     def moving(self, run: str = RUN, since: str = "2026-11-30T12:00:00.000+00:00") -> Moving:
         source, target = self.world.ends["source"], self.world.ends["target"]
         assert isinstance(target, Chained)
         journal = Journal(run)
+        self.journals.append(journal)
 
         def tell(event: str, **facts: Any) -> str:
             if self.world.dead:
                 raise Killed
-            line = journal.write(event, **facts)
             self.told(event, facts)
-            return line
+            return journal.write(event, **facts)
 
         leads = traffic(run, source, target)
         assert isinstance(leads, Programs)
@@ -206,6 +207,11 @@ class Controller:
             return 1
         finally:
             self.let_go()
+
+    def close(self) -> None:
+        self.let_go()
+        for journal in self.journals:
+            journal.close()
 
     def let_go(self) -> None:
         """What a process that is gone does not hold any more."""

@@ -16,7 +16,6 @@ from provision.migrate.seen import (
     Listener,
     Looks,
     MachineLook,
-    Open,
     Place,
     Rrsync,
     Rsync,
@@ -24,6 +23,7 @@ from provision.migrate.seen import (
     UnitLook,
     Unseen,
 )
+from provision.migrate.standing import Record, State
 from provision.plan import Item, Plan, Refusal, Step
 from provision.spec import (
     Engine,
@@ -226,8 +226,9 @@ def folder(given: Given, **more: Any) -> Given:
     return in_source(given, folders={"model": replace(seen, **more)}) if isinstance(seen, Folder) else given
 
 
-def opened(run: str = "20261129T000000Z-ffffff", state: str = "open") -> dict[str, Open]:
-    return {"chat": Open(run, "source", "kpro4", state, "copy", "2026-11-29T00:00:00+00:00", "op@laptop")}
+def opened(run: str = "20261129T000000Z-ffffff", state: State = "open") -> dict[str, Record]:
+    since = "2026-11-29T00:00:00+00:00"
+    return {"chat": Record(run, "chat", "source", "kpro4", "op@laptop", "copy", state, since)}
 
 
 REFUSED = Plan("kpro5", refusals=(Refusal("machine.guests[0].gpus[0]", "42:00.0 is held", "why", "next"),))

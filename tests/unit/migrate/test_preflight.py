@@ -162,6 +162,13 @@ def test_the_lock_and_the_state_file_of_this_run_are_its_own() -> None:
     assert said(pairs.on_source(own, migrations=pairs.opened(pairs.RUN))) == []
 
 
+def test_an_open_migration_is_ended_by_a_command_that_names_its_own_ends() -> None:
+    (text,) = said(pairs.on_source(green(), migrations=pairs.opened()))
+    assert "provision migrate kpro6 kpro4 --resume or --rollback" in text
+    (text,) = said(pairs.on_source(green(), migrations=pairs.opened(state="moved")))
+    assert "--finalize, or --rollback to go back" in text
+
+
 def test_a_service_that_this_run_brought_to_the_target_is_no_obstacle() -> None:
     there = pairs.in_target(green(), unit=pairs.unit())
     assert kinds(there) == {"target serves"}

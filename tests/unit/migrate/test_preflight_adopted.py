@@ -105,7 +105,7 @@ def test_its_unit_and_its_folder_are_those_that_were_found(machine: Machine) -> 
     found = {move.kind: move for move in moves(Case(one.pair, one.source, one.target, one.plan)).moves}
     assert found["model"].source == adopted.MODEL
     assert found["model"].target == one.pair.target.service.model.directory
-    assert found["unit"].source == "llm.service"
+    assert found["unit"].source == "/etc/systemd/system/llm.service"
     assert found["unit"].what == f"kpro-{one.pair.target.service.name}.service"
     assert found["engine environment"].source == "/opt/v"
 

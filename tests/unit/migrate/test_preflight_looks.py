@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from checks import snapshot
 from checks.snapshot import CouldNotLook, Snapshot
 from provision.host.transport import Completed
-from provision.migrate import looks, reading
+from provision.migrate import looks, reading, standing
 from provision.migrate.folders import extra, folder, identified
 from provision.migrate.preflight import look
 from provision.migrate.seen import (
@@ -315,13 +315,12 @@ def test_numbers_of_a_proxmox_cluster_are_those_of_all_nodes() -> None:
 
 def test_a_state_file_that_is_none_of_ours_may_be_an_open_migration() -> None:
     for text in ("{", "[]", '{"schema": "other/1"}'):
-        seen = Seen().put("file", f"{looks.MIGRATIONS}/chat.json", text).snapshot
+        seen = Seen().put("file", f"{standing.FOLDER}/chat.json", text).snapshot
         with pytest.raises(CouldNotLook, match=r"chat\.json"):
             reading._migrations(seen)
-    good = Seen().put(
-        "file", f"{looks.MIGRATIONS}/chat.json", '{"schema": "kpro-migration/1", "run": "r", "state": "open"}'
-    )
-    assert reading._migrations(good.snapshot)["chat"].run == "r"
+    (record,) = pairs.opened().values()
+    good = Seen().put("file", standing.path("chat"), record.dump())
+    assert reading._migrations(good.snapshot) == {"chat": record}
 
 
 COMMANDS = (
@@ -341,7 +340,7 @@ def test_whatever_a_machine_answers_is_read_or_unseen_and_never_raises(texts: li
     )
     for name, text in zip(COMMANDS, texts, strict=True):
         seen.cmd(name, text, code)
-    seen.put("file", f"{looks.MIGRATIONS}/chat.json", texts[2])
+    seen.put("file", f"{standing.FOLDER}/chat.json", texts[2])
     pair = pairs.green().pair
     for end in pair.ends:
         assert isinstance(reading.machine_look(end, seen.snapshot, 0, 1), MachineLook)
