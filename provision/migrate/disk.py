@@ -101,6 +101,15 @@ class FromDisk:
             found += [f"{there}/{line}" for line in done.text.splitlines() if line.strip()]
         return found
 
+    def retake(self, before: Callable[[], object]) -> bool:
+        """As the copy's: what this run put in place and is not whole any more is removed, to be copied again."""
+        if not any(self._there(place) for place, _ in self.places) or not self.verify():
+            return False
+        before()
+        for place, _ in self.places:
+            self._do(_UNDO, place, "removing it")
+        return True
+
     def place(self, *, final: bool = False) -> None:
         for place, _ in self.places:
             self._do(_PLACE, place, "putting it in place")

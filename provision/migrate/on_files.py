@@ -26,6 +26,10 @@ def copy(m: Moving) -> str:
     m.copy.start()
     with _told(m, m.copy, "copy"):
         m.copy.wait(m.say)
+        # What serves there read other files than the source's: it is away before they are copied again.
+        if m.copy.retake(lambda: on_target.cool(m)):
+            m.copy.start()
+            m.copy.wait(m.say)
     _equal(m, final=False)
     m.copy.place()
     return f"the model files on {m.target.name} equal those of {m.peer}, by their checksums"

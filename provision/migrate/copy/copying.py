@@ -108,6 +108,23 @@ class Copy:
             found += proof.verify(self.source, self.target, part, self.run, how)
         return found
 
+    def retake(self, before: Callable[[], object]) -> bool:
+        """Folders that this run put in place and that are not equal any more go back to where they are gathered, to be
+        copied again: True. ``before`` is called first: who reads them must not."""
+        spoiled = [
+            part
+            for part in self._meant(final=False)
+            if self._state(part)[0] == "placed"
+            and not proof.proven(self.source, self.target, part, self.run)
+            and proof.verify(self.source, self.target, part, self.run, "placed")
+        ]
+        if spoiled:
+            before()
+        for part in spoiled:
+            script = place.back(part.target, self.run)
+            ends.at(self.target, part.target, script, f"taking {part.target.path} back", timeout=600)
+        return bool(spoiled)
+
     def place(self, *, final: bool = False) -> None:
         """Puts what was verified in its place, in one step each. What somebody else put there stays."""
         for part in self._meant(final):
@@ -130,8 +147,12 @@ class Copy:
         )
         if not late:
             return
-        if not self.settings.through_controller and self._look().active:
-            self.wait(say)
+        if not self.settings.through_controller:
+            if self._look().active:
+                self.wait(say)
+            # A restart of the source takes the key with it.
+            if not self.source.host(scripts.has(self.run, "key.0.pub")).ok:
+                self.prepare()
         self._begin(late)
         self.wait(say)
         for part in late:

@@ -91,6 +91,15 @@ rmdir -- {shlex.quote(f"{place.incoming(run)}.before")} 2>/dev/null || true
 """
 
 
+def back(place: Place, run: str) -> str:
+    """Renames a folder that this run brought back to where it is gathered."""
+    path, staging = shlex.quote(place.path), shlex.quote(place.staging(run))
+    return f"""set -eu
+[ ! -e {staging} ] || {{ echo {staging}" is there already" >&2; exit 1; }}
+mv -T -- {path} {staging} && sync -- {shlex.quote(place.parent)}
+"""
+
+
 def clear(place: Place, run: str) -> str:
     """Removes what is gathered and not put in place."""
     incoming = shlex.quote(place.incoming(run))

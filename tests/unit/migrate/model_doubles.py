@@ -140,15 +140,17 @@ for n in 1 2 3 4 5 6 7 8 9; do [ ! -e /run/double/$u.pid ] || exit 0; sleep 1; d
 # The target's sshd: the line of its authorized_keys that has the key says what runs there, and nothing else does.
 _SSH = r"""
 [ "$1" = -F ] && [ "$3 $4" = "kpro-target rsync" ] || no "$@"
-key=$(cut -d' ' -f2 "${2%ssh.0}key.0.pub")
-shift 3
 it ssh
+key=$(cut -d' ' -f2 "${2%ssh.*}key.${2##*ssh.}.pub" 2>/dev/null) ||
+  { echo "root@target: Permission denied (publickey)." >&2; exit 255; }
+shift 3
 [ ! -e "$MODEL/cut" ] || { echo 'ssh: connect to host target port 22: No route to host' >&2; exit 255; }
 read -r pid <"$MODEL/pid.target"
 WHERE=target
 export WHERE
 exec $ENTER "$pid" -- sh -c '
-  line=$(grep -F -- " $1 " /root/.ssh/authorized_keys) || { echo "root@target: Permission denied (publickey)." >&2; exit 255; }
+  line=$(grep -F -- " $1 " /root/.ssh/authorized_keys) ||
+    { echo "root@target: Permission denied (publickey)." >&2; exit 255; }
   command=${line#*command=\"}
   command=${command%%\"*}
   SSH_ORIGINAL_COMMAND=$2
@@ -169,7 +171,7 @@ _KEYGEN = """
 [ "$1 $2 $3 $4 $5 $6 $8" = "-q -t ed25519 -N  -C -f" ] || no "$@"
 it ssh-keygen
 echo "PRIVATE KEY" >"$9"
-echo "ssh-ed25519 PUBLICKEY $7" >"$9.pub"
+echo "ssh-ed25519 PUBLIC-$9 $7" >"$9.pub"
 """
 
 # python3 of a host has no hashlib: sha256sum takes the checksums. In a guest it runs what the probe has brought.

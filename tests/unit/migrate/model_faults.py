@@ -113,6 +113,12 @@ def _spoil(role: Role) -> Callable[[World, Controller], None]:
     return strike
 
 
+def _restore(world: World, controller: Controller) -> None:
+    """As it was: all bytes of a shard of the model are one."""
+    for path in shards(world, "source"):
+        path.write_bytes(path.read_bytes()[-1:] * path.stat().st_size)
+
+
 def _wrong(world: World, controller: Controller) -> None:
     controller.wrong = True
 
@@ -174,6 +180,7 @@ FAULTS: tuple[Fault, ...] = (
         "shard-changed",
         "begin",
         _spoil("source"),
+        _restore,
         only=_HAS_SHARD,
         else_why="before the copy it is no change; after `verify` the target has what was proven",
     ),
@@ -181,6 +188,7 @@ FAULTS: tuple[Fault, ...] = (
         "shard-changed-while-copied",
         "copied",
         _spoil("source"),
+        _restore,
         only=("copy",),
         else_why="shard-changed is the same for what is copied",
     ),
@@ -232,9 +240,9 @@ class Trap:
         step, state = facts["step"], facts["state"]
         if (step, state) == (self.cell.step, "done") and self.cell.fault.moment == "end":
             self._strike()
-        if (step, state) == (self.cell.step, "begin") and not self._began:
-            self._began = self._in = True
-        elif (step, state) == (steps.NAMES[-1], "done") and self.cell.step == LAST:
+        if ((step, state) == (self.cell.step, "begin") and not self._began) or (
+            (step, state) == (steps.NAMES[-1], "done") and self.cell.step == LAST
+        ):
             self._began = self._in = True
         elif state in ("begin", "failed"):
             self._in = False

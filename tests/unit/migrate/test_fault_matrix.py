@@ -117,19 +117,14 @@ def play(stage: Stage, cell: Cell, *, whole: bool = False) -> list[str]:
     if not fault.kills and not fault.away and model_laws.serving(world) not in (["source"], ["target"]):
         wrong.append(f"after {outcome} it stopped by itself, and nobody answers")
     fault.mend(world, controller)
-    before = dict(stage.before)
-    if fault.name.startswith("shard-changed"):
-        before["source"] = before["source"] | {
-            path: text for path, text in model_laws.tree(world, "source").items() if "model-1" in path
-        }
     controller.told = joins(stage, cell) if cell.way == "resume" and not whole else lambda event, facts: None
     try:
         codes = [controller.command(cell.way)]
     except Joined:
         controller.close()
         return [f"outcome: {outcome}", *wrong, *controller.said] if wrong else []
-    moved = cell.way == "resume" and codes == [0] or outcome == "done" and cell.way == "resume"
-    wrong += model_laws.breaches(world, before, "moved" if moved else "rolled_back")
+    moved = (cell.way == "resume" and codes == [0]) or (outcome == "done" and cell.way == "resume")
+    wrong += model_laws.breaches(world, stage.before, "moved" if moved else "rolled_back")
     now = {role: model_laws.tree(world, role, times=True) for role in ROLES}
     codes.append(controller.command(cell.way))
     for role in ROLES:
