@@ -15,6 +15,7 @@ Examples:
   provision migrate kpro6 kpro5 --resume      goes on where it was cut, from any controller
   provision migrate kpro6 kpro5 --rollback    the source serves again, the target is cleaned
   provision migrate kpro6 kpro5 --finalize    gives the source up
+  provision migrate kpro6 kpro5 --cold --models-from /mnt/backup     the source is dead, its models are on a disk
 
 \b
 Exit codes: 0 done, 1 error (a red step from the drain on has been taken back), 2 usage or bad inventory,

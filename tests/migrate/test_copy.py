@@ -90,7 +90,7 @@ def test_what_differs_is_named_never_put_in_place_and_mended_by_the_next_start(h
 def test_a_file_that_changes_while_it_is_copied_is_named_and_sent_again(hosts: Pair) -> None:
     a = hosts.a
     model(a)
-    run = copy(hosts, bwlimit_mib=20)
+    run = copy(hosts, bwlimit_mib=40)
     run.prepare()
     run.start()
     assert run.verify() == ["a: the copy is not at its end"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -9,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from provision.host.transport import TransportError
-from provision.migrate.copy import Copy, CopyFailed, reach
+from provision.migrate.copy import Copy, CopyFailed, key, reach
 from provision.migrate.copy.key import folder
 from tests.migrate.copies import MODEL, arrived, copy, end, hosts, left, literal, quiet, random, until
 from tests.migrate.rig import Host, Pair
@@ -21,9 +22,9 @@ MIB = 2**20
 def test_a_copy_that_is_killed_at_60_percent_resends_less_than_5_percent(hosts: Pair) -> None:
     a = hosts.a
     for number in range(4):
-        random(a, f"/srv/models/m/shard-{number}.safetensors", 48)
-    total = 4 * 48 * MIB
-    run = copy(hosts, bwlimit_mib=50, streams=4)
+        random(a, f"/srv/models/m/shard-{number}.safetensors", 32)
+    total = 4 * 32 * MIB
+    run = copy(hosts, bwlimit_mib=40, streams=4)
     run.prepare()
     run.start()
     until(run, 0.6)
@@ -155,6 +156,58 @@ def test_the_key_is_in_no_argument_list_journal_or_log_and_never_leaves_the_sour
         "grep -rsl . /run/kpro-migrate /root/.ssh /srv/models | xargs cat", check=False
     )
     run.undo()
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        b"ssh-ed25519 AAAA somebody\n",
+        b"# no end of line\r\nssh-ed25519 AAAA kpro-migrate-other\n\n  \xff\0 x",
+        b"",
+        None,
+    ],
+)
+def test_the_lines_of_others_stay_byte_for_byte_and_the_file_what_it_was(
+    hosts: Pair, given: bytes | None
+) -> None:
+    b = hosts.b
+    b.sh("mv /root/.ssh /root/kept; mkdir -m 700 -p /root/.ssh /root/far")
+    if given is None:
+        b.sh("rmdir /root/.ssh")
+    else:
+        make = "cat > keys; chown 8100:33 keys; chmod 640 keys; ln -s ../far/keys /root/.ssh/authorized_keys"
+        b.sh(f"cd /root/far; {make}", stdin=given)
+    look = "cd /root; ls -lAn --time-style=+ .ssh far 2>&1; base64 .ssh/authorized_keys 2>&1; true"
+    try:
+        before = b.sh(look)
+        lines = b'1\nrestrict,expiry-time="@EXPIRY@" ssh-ed25519 BBBB kpro-migrate-R\n'
+        for _ in range(2):
+            done = end(b).host(key.authorized("R"), stdin=lines)
+            assert done.ok, done.error_text
+        text = end(b).host("cat /root/.ssh/authorized_keys").stdout
+        first, rest = text.split(b"\n", 1)
+        assert re.fullmatch(rb'restrict,expiry-time="20\d{10}" ssh-ed25519 BBBB kpro-migrate-R', first)
+        assert rest == (given or b"")
+        if given is not None:
+            assert b.sh("stat -c '%a %u:%g' /root/far/keys").split() == ["640", "8100:33"]
+        for _ in range(2):
+            done = end(b).host(key.unauthorized("R"))
+            assert done.ok, done.error_text
+        assert b.sh(look) == before
+    finally:
+        b.sh("rm -rf /root/.ssh /root/far /run/kpro-migrate; mv /root/kept /root/.ssh")
+
+
+def test_a_key_whose_time_is_over_opens_nothing(hosts: Pair) -> None:
+    random(hosts.a, "/srv/models/m/one", 1)
+    run = copy(hosts)
+    run.prepare()
+    hosts.b.sh("sed -i '1s/expiry-time=\"20../expiry-time=\"2020/' /root/.ssh/authorized_keys")
+    run.start()
+    with pytest.raises(CopyFailed, match="does not take the run's key"):
+        run.wait(quiet)
+    run.undo()
+    assert left(hosts, run.run) == []
 
 
 def test_the_key_opens_nothing_but_writing_into_the_staging_folder(hosts: Pair) -> None:

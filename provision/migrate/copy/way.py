@@ -12,7 +12,7 @@ _NEEDED = """for p in rsync ssh ssh-keygen systemd-run; do
 done
 """
 _RRSYNC = """p=$(command -v rrsync) || { echo 'rrsync is missing' >&2; exit 1; }
-"$p" -help | grep -q -e -no-lock || { echo "$p has no -no-lock: it is older than rsync 3.2.5" >&2; exit 1; }
+"$p" -help | grep -q -e -no-lock || { echo "$p has no -no-lock: rsync 3.2.7 or later has it" >&2; exit 1; }
 echo "$p"
 """
 REFUSED = "Permission denied ("

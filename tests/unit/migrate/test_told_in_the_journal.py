@@ -13,7 +13,7 @@ from provision.migrate import on_files, on_target, proofs
 from provision.migrate.copy.copying import Copy
 from provision.migrate.copy.model import CopySettings, Progress
 from provision.run.errors import ActFailed
-from provision.spec import Guest
+from provision.spec import Guest, Migration
 
 GIB = 1 << 30
 GUEST = Guest(name="llm", backend="lxc", id="c1")
@@ -43,7 +43,7 @@ class Copying:
 
 def moving(copying: Any = None, **more: Any) -> tuple[Any, list[tuple[str, dict[str, Any]]]]:
     told: list[tuple[str, dict[str, Any]]] = []
-    facts: dict[str, Any] = {"copy": copying, "peer": "a", "target": SimpleNamespace(name="b")}
+    facts: dict[str, Any] = {"copy": copying, "peer": "a", "target": SimpleNamespace(name="b"), "spec": Migration()}
     m = SimpleNamespace(
         **facts | more, say=lambda _: None, tell=lambda event, **facts: told.append((event, facts))
     )

@@ -29,6 +29,7 @@ class Place:
         self.did: list[str] = []
         self.told: list[dict[str, Any]] = []
         self.allowed = False
+        self.asked: list[str] = []
         machine = SimpleNamespace(name="box", host_name="box")
         session = SimpleNamespace(
             id="r9",
@@ -45,6 +46,7 @@ class Place:
         run = SimpleNamespace(session=session, machines=[machine])
         patch = monkeypatch.setattr
         patch(rollback, "connected", lambda *words: _Context(run))
+        patch(rollback, "refuse_while_moving", lambda session, machine: self.asked.append(machine.name))
         patch(rollback.inventory, "load", lambda *words, **more: None)
         patch(keeping, "changes_on", lambda host: CHANGES)
         patch(keeping, "write_undo", lambda host, changes: self.did.append("write"))
@@ -86,6 +88,7 @@ def test_nothing_to_put_back_is_0_and_touches_nothing(place: Place) -> None:
     place.looks = [CLEAN]
     assert place.run().exit_code == 0
     assert place.did == ["lock"]
+    assert place.asked == ["box"], "a machine whose service is being moved is left alone"
 
 
 def test_what_somebody_else_changed_is_not_called_clean(place: Place) -> None:
