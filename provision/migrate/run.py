@@ -142,7 +142,7 @@ def _rollback(ask: Asked, ends: Ends, pair: Pair) -> Answer:
     ):
         return Answer(EXIT_USAGE, {"run": m.run})
     with _interrupts(ask, m):
-        left = runbook.rollback(m, reached)
+        left = runbook.rollback(m, reached, through=any(one.state == "moved" for one in live_ones))
     present.back(m, left, ask.source, ask.target)
     document = {"run": m.run, "state": "rolled_back" if not left else "open", "left": left}
     return Answer(EXIT_ERROR if left else EXIT_DONE, document)

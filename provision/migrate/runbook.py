@@ -111,31 +111,37 @@ def _one(m: Moving, step: Step) -> None:
     except TROUBLE as error:
         _red(m, step, began, str(error))
     except KeyboardInterrupt:
-        _told(m, step.name, "failed", seconds=_since(began), why="interrupted")
-        if step.window:
+        line = _line(m, step.name, "failed", seconds=_since(began), why="interrupted")
+        if step.window and not m.cold:
             m.say(f"interrupted at {step.name}, where the source gets no requests: it is brought back first")
             source_first(m)
+        _write(m, step.name, line)
         raise
 
 
 def _red(m: Moving, step: Step, began: float, why: str) -> None:
     m.say(f"{step.name}: FAILED after {_since(began):.1f} s: {why}")
-    _told(m, step.name, "failed", seconds=_since(began), why=why)
+    line = _line(m, step.name, "failed", seconds=_since(began), why=why)
     if not step.window or m.cold:
+        _write(m, step.name, line)
         raise StepFailed(step.name, why, None)
+    # Before anything is asked of a target that may be what is gone.
+    source_first(m)
+    _write(m, step.name, line)
     left = rollback(m, step.name)
     raise StepFailed(step.name, why, not left, left)
 
 
-def rollback(m: Moving, reached: str) -> list[str]:
+def rollback(m: Moving, reached: str, *, through: bool = False) -> list[str]:
     """Back to the source serving, from any step; what could not be undone, empty when all is. ``reached``: the last
-    step that began."""
+    step that began. ``through``: the machines say that the service has moved."""
     todo = [step for step in steps.of(m) if steps.at_or_after(reached, step.name)]
     left: list[str] = []
     if m.cold and any(step.name == "switch" for step in todo):
         name = m.target.service.name
         return [f"{m.peer} was dead when {name} came to {m.target.name}: there is nothing to go back to"]
-    _reopen(m)
+    if through:
+        _reopen(m)
     if any(step.window for step in todo) and not m.cold and (why := source_first(m)):
         # Whatever serves now is left alone: a target that is taken away before the source is back leaves nobody.
         return [why]
@@ -151,28 +157,23 @@ def rollback(m: Moving, reached: str) -> list[str]:
 def _reopen(m: Moving) -> None:
     """A migration that was through is open again before anything of it is taken back: whoever is cut off meanwhile goes
     on from there, and nobody reads that the source is stopped."""
-    through = []
-    for side in m.sides:
-        with suppress(*TROUBLE):
-            there = record.read(side)
-            through += [side] if there is not None and there.state == "moved" else []
-    if not through:
-        return
     line = m.tell("step", step="moved", state="undone")
-    for side in through:
+    for side in m.sides:
         with suppress(*TROUBLE):
             record.write(side, m.record(side, steps.NAMES[-1]), line)
 
 
 def source_first(m: Moving) -> str:
-    """The source serves, before anything else is undone. Empty, or why it does not."""
-    return _undone(m, "drain", cut.bring_back)
+    """The source serves, before anything else is undone; the target is not needed. Empty, or why it does not."""
+    return _undone(m, "drain", cut.bring_back, m.living())
 
 
-def _undone(m: Moving, name: str, undo: Callable[[Moving], str]) -> str:
+def _undone(m: Moving, name: str, undo: Callable[[Moving], str], *needed: Side) -> str:
+    """``needed``: the machines that it is done on; none named: both."""
     began = time.monotonic()
     try:
-        m.hold()
+        for side in needed or m.sides:
+            side.hold()
         said = undo(m)
     except TROUBLE as error:
         m.say(f"{name}: could not be undone: {error}")
@@ -216,9 +217,16 @@ def _close(m: Moving) -> None:
 
 def _told(m: Moving, step: str, state: str, **facts: object) -> None:
     """Writes down what happened already: a machine that is gone does not keep it from being dealt with."""
-    line = ""
+    _write(m, step, _line(m, step, state, **facts))
+
+
+def _line(m: Moving, step: str, state: str, **facts: object) -> str:
     with suppress(*TROUBLE):
-        line = m.tell("step", step=step, state=state, **facts)
+        return m.tell("step", step=step, state=state, **facts)
+    return ""
+
+
+def _write(m: Moving, step: str, line: str) -> None:
     for side in m.sides:
         with suppress(*TROUBLE):
             record.write(side, m.record(side, _where(side, step)), line)

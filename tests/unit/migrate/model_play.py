@@ -166,6 +166,7 @@ def cut_back(stage: Stage, number: int, way: Way) -> list[str]:
         outcome = "killed"
     world.before = lambda end, script: None
     world.dead = False
-    return _to_the_end(
-        stage, controller, way, outcome, [] if outcome == "killed" else ["it was never killed"]
-    )
+    wrong = [] if outcome == "killed" else ["it was never killed"]
+    if len(model_laws.serving(world)) != 1:
+        wrong.append("nobody answers in between, though both could")
+    return _to_the_end(stage, controller, way, outcome, wrong)
