@@ -43,7 +43,12 @@ class Copying:
 
 def moving(copying: Any = None, **more: Any) -> tuple[Any, list[tuple[str, dict[str, Any]]]]:
     told: list[tuple[str, dict[str, Any]]] = []
-    facts: dict[str, Any] = {"copy": copying, "peer": "a", "target": SimpleNamespace(name="b"), "spec": Migration()}
+    facts: dict[str, Any] = {
+        "copy": copying,
+        "peer": "a",
+        "target": SimpleNamespace(name="b"),
+        "spec": Migration(),
+    }
     m = SimpleNamespace(
         **facts | more, say=lambda _: None, tell=lambda event, **facts: told.append((event, facts))
     )
