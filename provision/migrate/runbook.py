@@ -135,6 +135,7 @@ def rollback(m: Moving, reached: str) -> list[str]:
     if m.cold and any(step.name == "switch" for step in todo):
         name = m.target.service.name
         return [f"{m.peer} was dead when {name} came to {m.target.name}: there is nothing to go back to"]
+    _reopen(m)
     if any(step.window for step in todo) and not m.cold and (why := source_first(m)):
         # Whatever serves now is left alone: a target that is taken away before the source is back leaves nobody.
         return [why]
@@ -145,6 +146,22 @@ def rollback(m: Moving, reached: str) -> list[str]:
         why = _undone(m, "lock", _let_go)
         left += [why] if why else []
     return left
+
+
+def _reopen(m: Moving) -> None:
+    """A migration that was through is open again before anything of it is taken back: whoever is cut off meanwhile goes
+    on from there, and nobody reads that the source is stopped."""
+    through = []
+    for side in m.sides:
+        with suppress(*TROUBLE):
+            there = record.read(side)
+            through += [side] if there is not None and there.state == "moved" else []
+    if not through:
+        return
+    line = m.tell("step", step="moved", state="undone")
+    for side in through:
+        with suppress(*TROUBLE):
+            record.write(side, m.record(side, steps.NAMES[-1]), line)
 
 
 def source_first(m: Moving) -> str:

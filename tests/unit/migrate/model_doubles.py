@@ -255,9 +255,12 @@ DOUBLES = {
 ANSWERS = frozenset(
     word
     for text in (*DOUBLES.values(), PROVCHECK)
-    for word in re.findall(r"\bit ([a-z][a-z-]*)(?=[\s;])", text)
+    for word in re.findall(r"^(?!\s*#).*\bit ([a-z][a-z-]*)(?=[\s;])", text, re.M)
 )
 """Every kind of answer but those of ``systemctl show`` and the hooks."""
+
+ONLY_IN_TROUBLE = frozenset({"lasterror", "journalctl"})
+"""Asked where something does not come up, which no undisturbed migration does."""
 
 
 def put(folder: Path, stage: Path) -> None:

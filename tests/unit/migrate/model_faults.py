@@ -168,7 +168,7 @@ FAULTS: tuple[Fault, ...] = (
         "begin",
         _spoil("target"),
         only=_HAS_SHARD,
-        else_why="before the copy there is no shard on the target; after `verify` nothing reads it again in a migration",
+        else_why="before the copy there is no shard on the target; after `verify` no step reads it again",
     ),
     Fault(
         "shard-corrupted-while-copied",
@@ -220,6 +220,13 @@ def cells() -> Iterator[Cell]:
             if step in fault.only:
                 for way in ("resume", "rollback"):
                     yield Cell(step, fault, way)  # type: ignore[arg-type]
+
+
+def left_out() -> dict[tuple[str, str], str]:
+    """Steps and faults that have no cell, and why."""
+    return {
+        (step, fault.name): fault.else_why for fault in FAULTS for step in NAMES if step not in fault.only
+    }
 
 
 @dataclass

@@ -1,62 +1,33 @@
-"""Every fault at every step of a migration, and both ways on from it, against two hosts with real files."""
+"""Every fault at every step of a migration, and both ways on from it, against two hosts with real files.
+
+A fixed sample by default; ``KPRO_MATRIX=all`` (scripts/test-full) plays all cells, each to its very end.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from pathlib import Path
+import os
+from collections.abc import Iterator
 
 import pytest
 
-from provision.migrate import runbook
-from provision.migrate.runbook import StepFailed
-from provision.run.errors import RunError
-from tests.unit.migrate import model_laws
-from tests.unit.migrate.model import Killed, World
-from tests.unit.migrate.model_faults import LAST, NAMES, Cell, Trap, cells
-from tests.unit.migrate.model_laws import Tree
-from tests.unit.migrate.model_move import Controller, furnish, quick
-from tests.unit.migrate.model_specs import ROLES, Role
+from provision.migrate import steps
+from tests.unit.migrate import model_doubles, model_laws, model_play
+from tests.unit.migrate.model_faults import FAULTS, LAST, NAMES, Cell, Way, cells, left_out
+from tests.unit.migrate.model_move import Controller, quick
+from tests.unit.migrate.model_play import Stage
+from tests.unit.migrate.model_specs import ROLES
+
+WHOLE = os.environ.get("KPRO_MATRIX") == "all"
+EVERY = 1 if WHOLE else 3
+PARTS = 4
+DIFFERENT = ("copy", *NAMES[NAMES.index("drain") :])
+"""Steps that do something else where the source has files of its own to move, and is stopped for them."""
 
 
-@dataclass
-class Stage:
-    """A world, as it is before each step of a migration that nothing disturbs."""
-
-    world: World
-    before: dict[Role, Tree]
-    commands: dict[str, int] = field(default_factory=dict)
-    alike: dict[str, dict[str, str]] = field(default_factory=dict)
-
-
-def trunk(folder: Path, patch: pytest.MonkeyPatch, *, extra: bool) -> Stage:
-    """Runs a migration once, and keeps what both hosts are like before each step."""
-    world = World(folder, extra)
-    furnish(world)
-    patch.setenv("XDG_STATE_HOME", str(world.stage / "state"))
-    stage = Stage(world, {role: model_laws.tree(world, role) for role in ROLES})
-    controller = Controller(world)
-    at = ["lock"]
-    world.keep("lock")
-
-    def told(event: str, facts: dict[str, object]) -> None:
-        if event == "step" and facts["state"] == "begin":
-            stage.commands[at[0]] = world.calls
-            at[0], world.calls = str(facts["step"]), 0
-            if at[0] != "lock":
-                world.keep(at[0])
-                stage.alike[at[0]] = model_laws.alike(world)
-        elif event == "step" and (facts["step"], facts["state"]) == ("stop", "done"):
-            stage.commands["stop"], at[0], world.calls = world.calls, LAST, 0
-
-    controller.told = told
-    m = controller.moving()
-    controller.begin(m)
-    runbook.forward(m)
-    stage.commands[LAST] = world.calls
-    world.keep("end")
-    controller.close()
-    return stage
+def played() -> list[Cell]:
+    """All, or every third and those of faults that meet few steps."""
+    every = list(cells())
+    return [cell for at, cell in enumerate(every) if at % EVERY == 0 or len(cell.fault.only) < EVERY]
 
 
 @pytest.fixture(scope="module")
@@ -66,84 +37,110 @@ def patched() -> Iterator[pytest.MonkeyPatch]:
         yield patch
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["stays-warm", "stops"])
-def stage(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, patched: pytest.MonkeyPatch
-) -> Iterator[Stage]:
-    folder = tmp_path_factory.mktemp("model") / "hosts"
-    found = trunk(folder, patched, extra=request.param)
+@pytest.fixture(scope="module")
+def warm(tmp_path_factory: pytest.TempPathFactory, patched: pytest.MonkeyPatch) -> Iterator[Stage]:
+    """The source stays warm behind what leads the clients."""
+    yield from _stage(tmp_path_factory, patched, extra=False)
+
+
+@pytest.fixture(scope="module")
+def stops(tmp_path_factory: pytest.TempPathFactory, patched: pytest.MonkeyPatch) -> Iterator[Stage]:
+    """The source is stopped for the last copy of what it writes."""
+    yield from _stage(tmp_path_factory, patched, extra=True)
+
+
+def _stage(factory: pytest.TempPathFactory, patch: pytest.MonkeyPatch, *, extra: bool) -> Iterator[Stage]:
+    found = model_play.trunk(factory.mktemp("model") / "hosts", patch, extra=extra)
     yield found
     found.world.close()
 
 
-class Joined(BaseException):
-    """From here on it is the run that nothing disturbs, file for file: that one was seen to its end."""
+def _home(stage: Stage, patch: pytest.MonkeyPatch) -> None:
+    patch.setenv("XDG_STATE_HOME", str(stage.world.stage / "state"))
 
 
-def joins(stage: Stage, cell: Cell) -> Callable[[str, dict[str, object]], None]:
-    """Watches a ``--resume`` until it is past the step of the fault."""
-    past = NAMES.index(cell.step)
-
-    def told(event: str, facts: dict[str, object]) -> None:
-        if event != "step" or facts["state"] != "begin" or NAMES.index(str(facts["step"])) <= past:
-            return
-        if model_laws.alike(stage.world) == stage.alike[str(facts["step"])]:
-            raise Joined
-
-    return told
-
-
-def play(stage: Stage, cell: Cell, *, whole: bool = False) -> list[str]:
-    """One cell; what is wrong at its end. ``whole``: also where it joins a run that was seen already."""
-    world = stage.world
-    world.back_to(cell.step if cell.step != LAST else "stop")
-    controller = Controller(world)
-    trap = Trap(world, controller, cell, stage.commands[cell.step])
-    controller.told, world.before = trap.told, trap.before
-    m = controller.moving()
-    outcome = "done"
-    try:
-        if cell.step in ("lock", "preflight"):
-            controller.begin(m)
-            controller.from_step(m, NAMES[2])
-        else:
-            controller.from_step(m, cell.step if cell.step != LAST else "stop")
-    except (Killed, KeyboardInterrupt, StepFailed, RunError, OSError) as error:
-        outcome = f"{type(error).__name__}: {error}"
-    world.before = lambda end, script: None
-    world.dead = False
-    controller.let_go()
-    wrong = [] if trap.sprung else [f"the fault never came ({outcome})"]
-    fault = cell.fault
-    if not fault.kills and not fault.away and model_laws.serving(world) not in (["source"], ["target"]):
-        wrong.append(f"after {outcome} it stopped by itself, and nobody answers")
-    fault.mend(world, controller)
-    controller.told = joins(stage, cell) if cell.way == "resume" and not whole else lambda event, facts: None
-    try:
-        codes = [controller.command(cell.way)]
-    except Joined:
-        controller.close()
-        return [f"outcome: {outcome}", *wrong, *controller.said] if wrong else []
-    moved = (cell.way == "resume" and codes == [0]) or (outcome == "done" and cell.way == "resume")
-    wrong += model_laws.breaches(world, stage.before, "moved" if moved else "rolled_back")
-    now = {role: model_laws.tree(world, role, times=True) for role in ROLES}
-    codes.append(controller.command(cell.way))
-    for role in ROLES:
-        then = model_laws.tree(world, role, times=True)
-        wrong += [
-            f"{role}: a second --{cell.way} changes {path}"
-            for path, text in (now[role].items() ^ then.items())
-        ]
-    if codes not in ([0, 2], [2, 2]):
-        wrong.append(f"--{cell.way} ended with {codes}")
-    controller.close()
-    if wrong:
-        wrong = [f"outcome: {outcome}", *wrong, *controller.said]
-    return wrong
-
-
-@pytest.mark.parametrize("cell", list(cells())[::7], ids=str)
-def test_cell(stage: Stage, cell: Cell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(stage.world.stage / "state"))
-    wrong = play(stage, cell)
+@pytest.mark.parametrize("cell", played(), ids=str)
+def test_a_migration_that_is_disturbed_ends_on_one_host_with_nothing_left(
+    warm: Stage, cell: Cell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _home(warm, monkeypatch)
+    wrong = model_play.play(warm, cell, whole=WHOLE)
     assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("cell", [cell for cell in cells() if cell.step in DIFFERENT][1::EVERY], ids=str)
+def test_so_does_one_that_stops_its_source_for_the_last_copy(
+    stops: Stage, cell: Cell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _home(stops, monkeypatch)
+    wrong = model_play.play(stops, cell, whole=WHOLE)
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("way", ["rollback", "resume"])
+@pytest.mark.parametrize("part", range(PARTS))
+def test_a_way_back_that_is_cut_at_any_command_can_be_gone_to_its_end_or_turned_round(
+    warm: Stage, part: int, way: Way, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _home(warm, monkeypatch)
+    for number in range(part + 1, warm.commands["back"] + 1, PARTS * EVERY):
+        wrong = model_play.cut_back(warm, number, way)
+        assert not wrong, "\n".join([f"before command {number}:", *wrong])
+
+
+def test_every_step_meets_every_fault_or_it_is_said_why_not() -> None:
+    met = {(cell.step, cell.fault.name) for cell in cells()}
+    assert {step for step, _ in met} == set(NAMES) == {*steps.NAMES, LAST}
+    assert met | left_out().keys() == {(step, fault.name) for step in NAMES for fault in FAULTS}
+    assert not met & left_out().keys()
+    assert all(left_out().values())
+
+
+def test_a_sample_meets_every_step_and_every_fault() -> None:
+    sample = played()
+    assert {cell.step for cell in sample} == set(NAMES)
+    assert {cell.fault.name for cell in sample} == {fault.name for fault in FAULTS}
+
+
+def test_the_programs_of_the_model_are_asked_all_that_they_answer_and_nothing_else(
+    stops: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _home(stops, monkeypatch)
+    world = stops.world
+    world.back_to("end")
+    controller = Controller(world)
+    assert controller.command("finalize") == 0, controller.said
+    controller.close()
+    assert model_laws.serving(world) == ["target"]
+    assert not world.at("source", "guest", f"/etc/systemd/system/{model_doubles.UNIT}").exists()
+    asked = set((world.stage / "asked").read_text().split())
+    assert model_doubles.ANSWERS - asked == model_doubles.ONLY_IN_TROUBLE
+    assert (world.stage / "unasked").read_text() == ""
+
+
+def test_the_laws_see_what_they_are_for(warm: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    _home(warm, monkeypatch)
+    world = warm.world
+    spoiled = {
+        "led to source": lambda: (world.stage / "traffic").write_text("source\n"),
+        "the unit is up on the source too": lambda: world.at(
+            "source", "guest", f"/run/double/{model_doubles.UNIT}.up"
+        ).write_text("x\n"),
+        "authorized_keys of somebody else": lambda: world.at(
+            "target", "host", "/root/.ssh/authorized_keys"
+        ).write_text("other\n"),
+        "is not the source's": lambda: world.at(
+            "target", "host", f"{world.model('target')}/model-1.safetensors"
+        ).write_text("other\n"),
+        "/run/kpro-migrate is left": lambda: world.at("target", "host", "/run/kpro-migrate").mkdir(),
+        "etc/hosts is another": lambda: world.at("source", "host", "/etc/hosts").write_text("other\n"),
+        "its state file says none": lambda: world.at(
+            "source", "host", "/var/lib/kpro/migrations/chat.json"
+        ).unlink(),
+    }
+    for said, spoil in spoiled.items():
+        world.back_to("end")
+        assert list(model_laws.breaches(world, warm.before, "moved")) == []
+        spoil()
+        assert any(said in line for line in model_laws.breaches(world, warm.before, "moved")), said
+    assert tuple(world.ends) == ROLES
