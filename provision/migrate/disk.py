@@ -114,6 +114,9 @@ class FromDisk:
         for place, _ in self.places:
             self._do(_PLACE, place, "putting it in place")
 
+    def placed(self) -> bool:
+        return all(self._there(place) for place, _ in self.places)
+
     def delta(self, say: Callable[[str], None]) -> None:
         return None
 

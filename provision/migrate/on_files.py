@@ -44,7 +44,8 @@ def _is_there(side: Side) -> bool:
 
 
 def is_copied(m: Moving) -> bool:
-    return m.copy is None or not m.copy.verify()
+    """In their place, and equal: what is only gathered is no model that the guest has."""
+    return m.copy is None or (m.copy.placed() and not m.copy.verify())
 
 
 def uncopy(m: Moving) -> str:

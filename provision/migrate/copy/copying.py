@@ -140,6 +140,10 @@ class Copy:
             script = place.put(part.target, self.run, part.number)
             ends.at(self.target, part.target, script, f"putting {part.target.path} in place", timeout=600)
 
+    def placed(self) -> bool:
+        """Is every folder that nobody writes to in its place on the target?"""
+        return all(self._state(part)[0] != "absent" for part in self._meant(final=False))
+
     def delta(self, say: Say) -> None:
         """After the drain: folders that somebody wrote to are copied once more."""
         late = tuple(

@@ -66,6 +66,7 @@ class Guest:
         self.case = case
         self.state = SimpleNamespace(failed_hosts=set(), current_stage=StateStage.Execute)
         self.session = SimpleNamespace(
+            failed_by={},
             id="run-1",
             tried=Tried(),
             check_against_shown=lambda machine, plan: None,

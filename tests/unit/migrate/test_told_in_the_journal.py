@@ -36,6 +36,9 @@ class Copying:
 
     def prepare(self) -> None: ...
     def start(self) -> None: ...
+    def retake(self, before: Any) -> bool:
+        return False
+
     def place(self) -> None: ...
     def verify(self, *, final: bool = False) -> list[str]:
         return []
