@@ -48,12 +48,15 @@ def bring_back(m: Moving) -> str:
     source = m.living()
     fence.take_away(source, m.run)
     serving.start(source, m.run, source.service.ready_seconds, m.say)
-    if m.traffic is not None:
+    said = f"{source.service.name} generates on {source.name} again"
+    if m.traffic is None:
+        return said
+    try:
         m.traffic.back()
         m.traffic.settled("source", SETTLE_SECONDS)
-    return f"{source.service.name} generates on {source.name} again" + (
-        ", and requests go to it" if m.traffic is not None else ""
-    )
+    except ActFailed as error:
+        raise ActFailed(f"{said}, and requests are not led to it: {error}") from error
+    return f"{said}, and requests go to it"
 
 
 def may_switch(m: Moving) -> str:

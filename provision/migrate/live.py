@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from provision.migrate.standing import Migrating
 from provision.plan import Plan
 from provision.planner import Observed, Wanted
 from provision.run import runner
-from provision.run.errors import Refused, RunError
+from provision.run.errors import Refused, RunError, Unreachable
 from provision.run.runner import Run
 from provision.run.session import Session
 from provision.spec import Guest, Machine, Service
@@ -134,74 +134,111 @@ class LiveTarget(Live):
 
 
 class Dead:
-    """The source of a cold migration: what its inventory says, and nobody to ask."""
+    """An end that nobody asks, and what its inventory says of it: the source of a cold migration, or one that is not
+    reached on the way back. ``why``: what whoever asks it is told, by a TransportError."""
 
-    def __init__(self, end: End) -> None:
-        self._end = end
+    def __init__(self, end: End, why: str = "") -> None:
+        self._why = why or f"{end.name} is not asked in a cold migration"
         self.name, self.machine, self.guest, self.service = end.name, end.machine, end.guest, end.service
+        self.arriving: frozenset[str] = frozenset()
 
     def host(self, script: str, *, stdin: bytes = b"", timeout: float | None = 60) -> Completed:
-        raise TransportError(f"{self.name} is not asked in a cold migration")
+        raise TransportError(self._why)
 
     def inside(self, script: str, *, stdin: bytes = b"", timeout: float | None = 60) -> Completed:
-        raise TransportError(f"{self.name} is not asked in a cold migration")
+        raise TransportError(self._why)
 
     def hold(self) -> None:
-        raise TransportError(f"{self.name} is not asked in a cold migration")
+        raise TransportError(self._why)
+
+    @property
+    def wanted(self) -> Wanted:
+        raise TransportError(self._why)
+
+    def observed(self) -> Observed:
+        raise TransportError(self._why)
+
+    def plan(self, phases: Sequence[str]) -> Plan:
+        raise TransportError(self._why)
+
+    def apply(self, phases: Sequence[str]) -> None:
+        raise TransportError(self._why)
 
 
 @dataclass(frozen=True)
 class Ends:
-    """Both ends, connected; ``source`` None: it is dead."""
+    """Both ends, connected, or one that is ``Dead`` on the way back; ``source`` None: the migration is a cold one."""
 
-    source: Live | None
-    target: LiveTarget
+    source: Live | Dead | None
+    target: LiveTarget | Dead
 
     @property
     def session(self) -> Session:
         """The one that has journal and locks of both."""
-        return self.target.session
+        return next(side.session for side in (self.target, self.source) if isinstance(side, Live))
 
     def belong_to(self, migrating: Migrating) -> None:
         """Everything from here on is a part of this migration. Nothing may have been written before."""
         for side in (self.target, self.source):
-            if side is not None:
+            if isinstance(side, Live):
                 side.session.belong_to(migrating)
 
 
 @contextmanager
 def connected(
-    source: End, target: End, paths: tuple[Path, Path], reason: str, say: Say, *, cold: bool, reboot: bool
+    source: End,
+    target: End,
+    paths: tuple[Path, Path],
+    reason: str,
+    say: Say,
+    *,
+    cold: bool,
+    reboot: bool,
+    back: bool = False,
 ) -> Iterator[Ends]:
     """Connects to both machines, the target alone when ``cold``; gives their locks back at the end. ``paths``: of both
-    inventory files. Raises RunError when one cannot be reached."""
-    with runner.connected(
-        paths[1],
-        limit=hosts_of(target),
-        phases=(),
-        reason=reason,
-        say=say,
-        machines={target.machine.name: target.machine},
-    ) as there:
-        two = LiveTarget(there, target, paths[1], say, reboot)
+    inventory files. Raises Unreachable when one cannot be reached; on the way ``back`` only when neither can."""
+    with ExitStack() as stack:
+
+        def reach(end: End, path: Path, within: Session | None = None) -> Run | str:
+            try:
+                return stack.enter_context(
+                    runner.connected(
+                        path,
+                        limit=hosts_of(end),
+                        phases=(),
+                        reason=reason,
+                        say=say,
+                        within=within,
+                        machines={end.machine.name: end.machine},
+                    )
+                )
+            except Unreachable as error:
+                if not back or cold:
+                    raise
+                return str(error)
+
+        there = reach(target, paths[1])
+        two = (
+            Dead(target, there)
+            if isinstance(there, str)
+            else LiveTarget(there, target, paths[1], say, reboot)
+        )
         if cold:
             yield Ends(None, two)
             return
-        with runner.connected(
-            paths[0],
-            limit=hosts_of(source),
-            phases=(),
-            reason=reason,
-            say=say,
-            within=there.session,
-            machines={source.machine.name: source.machine},
-        ) as here:
-            one = Live(here, source)
-            try:
-                yield Ends(one, two)
-            finally:
-                with suppress(OSError):
-                    one.give_back()
+        here = reach(source, paths[0], two.session if isinstance(two, Live) else None)
+        if isinstance(here, str):
+            if isinstance(there, str):
+                raise Unreachable(f"{there}\n{here}")
+            yield Ends(Dead(source, here), two)
+            return
+        one = Live(here, source)
+        try:
+            yield Ends(one, two)
+        finally:
+            with suppress(OSError):
+                one.give_back()
 
 
 def hosts_of(end: End) -> tuple[str, str]:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from provision.migrate import dead, fence, files, finalize, live, present, record, runbook, standing, steps
+from provision.migrate import dead, fence, files, finalize, live, present, runbook, standing, steps, unreached
 from provision.migrate.asked import Asked, both_ends
 from provision.migrate.ends import Pair
 from provision.migrate.live import Ends
@@ -35,7 +35,14 @@ def _migrate(ask: Asked) -> Answer:
     source, target, paths = both_ends(ask)
     reason = f"migrate {ask.source} {ask.target}" + ("" if ask.way == "begin" else f" --{ask.way}")
     with live.connected(
-        source, target, paths, reason, say_on_stderr, cold=ask.cold, reboot=ask.reboot
+        source,
+        target,
+        paths,
+        reason,
+        say_on_stderr,
+        cold=ask.cold,
+        reboot=ask.reboot,
+        back=ask.way == "rollback",
     ) as ends:
         ends.session.facts = {
             "source": source.name,
@@ -129,20 +136,21 @@ def _forward(ask: Asked, m: Moving, *, resumed: bool) -> Answer:
 
 
 def _rollback(ask: Asked, ends: Ends, pair: Pair) -> Answer:
-    records = _records(ends)
+    records, away = unreached.heard(ends)
     live_ones = [one for one in records if one.state in ("open", "moved")]
     if not live_ones:
-        raise ValueError(_none_open(pair, records))
+        raise unreached.unknown(pair, away) if away else ValueError(_none_open(pair, records))
     ask = replace(ask, models_from=ask.models_from or live_ones[0].models_from)
     m = moving(ask, ends, pair, _looked(ask, ends, pair), _one_run(records), live_ones[0].since)
-    m.hold()
+    away = unreached.hold(m, away)
     reached = runbook.reached(live_ones)
     if not ask.yes and not present.confirmed_back(
         m.target.service.name, m.peer, m.target.name, sys.stdin.isatty()
     ):
         return Answer(EXIT_USAGE, {"run": m.run})
     with _interrupts(ask, m):
-        left = runbook.rollback(m, reached, through=any(one.state == "moved" for one in live_ones))
+        through = any(one.state == "moved" for one in live_ones)
+        left = runbook.rollback(m, reached, through=through, away=away)
     present.back(m, left, ask.source, ask.target)
     document = {"run": m.run, "state": "rolled_back" if not left else "open", "left": left}
     return Answer(EXIT_ERROR if left else EXIT_DONE, document)
@@ -171,8 +179,8 @@ def _finalize(ask: Asked, ends: Ends, pair: Pair) -> Answer:
 
 
 def _records(ends: Ends) -> list[Record]:
-    sides = [side for side in (ends.source, ends.target) if side is not None]
-    return [one for one in map(record.read, sides) if one is not None]
+    records = [unreached.read(side, ends) for side in (ends.source, ends.target) if side is not None]
+    return [one for one in records if one is not None]
 
 
 def _one_run(records: list[Record]) -> str:

@@ -132,9 +132,10 @@ def _red(m: Moving, step: Step, began: float, why: str) -> None:
     raise StepFailed(step.name, why, not left, left)
 
 
-def rollback(m: Moving, reached: str, *, through: bool = False) -> list[str]:
+def rollback(m: Moving, reached: str, *, through: bool = False, away: str = "") -> list[str]:
     """Back to the source serving, from any step; what could not be undone, empty when all is. ``reached``: the last
-    step that began. ``through``: the machines say that the service has moved."""
+    step that began. ``through``: the machines say that the service has moved. ``away``: why the target is not reached;
+    then it is left as it is, and the migration stays open."""
     todo = [step for step in steps.of(m) if steps.at_or_after(reached, step.name)]
     left: list[str] = []
     if m.cold and any(step.name == "switch" for step in todo):
@@ -144,14 +145,37 @@ def rollback(m: Moving, reached: str, *, through: bool = False) -> list[str]:
         _reopen(m)
     if any(step.window for step in todo) and not m.cold and (why := source_first(m)):
         # Whatever serves now is left alone: a target that is taken away before the source is back leaves nobody.
-        return [why]
-    for step in reversed([step for step in todo if step.undo is not steps.nothing]):
+        return [why, *([_not_reached(m, away)] if away else [])]
+    if away:
+        return _waiting(m, todo, away)
+    for step in _undoing(todo):
         why = _undone(m, step.name, step.undo)
         left += [why] if why else []
     if not left:
         why = _undone(m, "lock", _let_go)
         left += [why] if why else []
     return left
+
+
+def _undoing(todo: Sequence[Step]) -> list[Step]:
+    """What is undone, in that order."""
+    return [step for step in reversed(todo) if step.undo is not steps.nothing]
+
+
+def _not_reached(m: Moving, away: str) -> str:
+    return f"{m.target.name} is not reached ({away}): what the run left there stays until the same command reaches it"
+
+
+def _waiting(m: Moving, todo: Sequence[Step], away: str) -> list[str]:
+    """What is left on a target that is not reached, and what that means for whoever asks the service."""
+    name, there = m.target.service.name, m.target.name
+    said = [_not_reached(m, away), *(f"then, there: {one.name}: {one.way_back}" for one in _undoing(todo))]
+    if any(one.name == "warm" for one in todo):
+        led = "no request is led there" if m.traffic is not None else "see that no client asks it there"
+        said.append(
+            f"should {there} boot before that, {name} starts there and answers at its own address: {led}"
+        )
+    return said
 
 
 def _reopen(m: Moving) -> None:
@@ -204,15 +228,22 @@ def forget(m: Moving) -> None:
 
 
 def _close(m: Moving) -> None:
-    """The service has moved: what only the way there needed goes; the source waits for ``--finalize``."""
-    if m.copy is not None:
-        m.copy.clean()
-    for side in m.sides:
-        sweep(side, m.run)
-    line = m.tell("step", step="moved", state="done")
-    # The source first: a cut between the two leaves a target that says it is still open, which --resume finishes.
-    for side in m.sides:
-        record.write(side, m.record(side, "stop", "moved"), line)
+    """The service has moved: what only the way there needed goes; the source waits for ``--finalize``. Raises
+    ActFailed; nothing is taken back for what is left to do then."""
+    try:
+        if m.copy is not None:
+            m.copy.clean()
+        for side in m.sides:
+            sweep(side, m.run)
+        line = m.tell("step", step="moved", state="done")
+        # The source first: a cut between the two leaves a target that says it is still open, which --resume finishes.
+        for side in m.sides:
+            record.write(side, m.record(side, "stop", "moved"), line)
+    except TROUBLE as error:
+        raise ActFailed(
+            f"{m.target.service.name} serves on {m.target.name}: every step is done, and the run could not be closed: "
+            f"{error}. Next: --resume finishes it"
+        ) from error
 
 
 def _told(m: Moving, step: str, state: str, **facts: object) -> None:

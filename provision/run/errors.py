@@ -3,6 +3,7 @@
 RunError                 something went wrong, exit 1
 |-- Refused              nothing was touched, exit 3; carries every reason
 |-- Locked               another run holds the machine, exit 4; carries its owner
+|-- Unreachable          a machine of the run does not answer
 |-- HostChanged          the machine is no longer as it was when the plan was shown
 |-- RebootPending        what came before is done, the machine has to boot and may not, exit 10; carries the reasons
 |-- CandidateRefused     a candidate was tried and is not better; what served before does so again
@@ -38,6 +39,10 @@ class Refused(RunError):
 
 class Locked(RunError):
     exit_code = EXIT_LOCKED
+
+
+class Unreachable(RunError):
+    pass
 
 
 class HostChanged(RunError):

@@ -21,7 +21,7 @@ from pyinfra.context import ctx_config, ctx_inventory, ctx_state
 from provision.host import reconnect, transport
 from provision.migrate.standing import Migrating
 from provision.plan import Plan
-from provision.run.errors import EXIT_ERROR, EXIT_INTERRUPTED, CandidateRefused, RunError
+from provision.run.errors import EXIT_ERROR, EXIT_INTERRUPTED, CandidateRefused, RunError, Unreachable
 from provision.run.session import Session
 from provision.run.told import quiet
 from provision.spec import Machine
@@ -163,7 +163,7 @@ def connected(
     ``migrating``: the migration that this is part of. ``within``: a session whose locks and journal this one uses and
     leaves open. ``machines``: what stands for machines of the inventory, by their names.
 
-    Raises RunError when one cannot be reached.
+    Raises Unreachable when one cannot be reached.
     """
     from pyinfra_cli.inventory import make_inventory
 
@@ -235,6 +235,6 @@ def _connect(state: State) -> None:
     for host in state.inventory:
         reconnect.notice_silence(host)
     if errors:
-        raise RunError(
+        raise Unreachable(
             "\n".join(f"{name} cannot be reached: {error}" for name, error in sorted(errors.items()))
         )

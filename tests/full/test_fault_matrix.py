@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from tests.unit.migrate import model_play
-from tests.unit.migrate.model_faults import Cell, Way, cells
+from tests.unit.migrate.model_faults import NAMES, Cell, Way, cells, killed
 from tests.unit.migrate.model_play import Stage
 from tests.unit.migrate.test_fault_matrix import DIFFERENT, at_home, patched, stops, warm
 
@@ -30,6 +32,22 @@ def test_every_cell_of_a_source_that_is_stopped_does_so_too(
 ) -> None:
     at_home(stops, monkeypatch)
     wrong = model_play.play(stops, cell, whole=True)
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("cell", [cell for step in NAMES for cell in killed(step)], ids=str)
+@pytest.mark.parametrize("kind", ["warm", "stops"])
+@pytest.mark.parametrize("lost", [model_play.bereft, model_play.orphaned])
+def test_a_new_process_without_one_of_the_machines_leaves_the_clients_to_one_that_answers(
+    lost: Callable[[Stage, Cell], list[str]],
+    kind: str,
+    cell: Cell,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+) -> None:
+    stage: Stage = request.getfixturevalue(kind)
+    at_home(stage, monkeypatch)
+    wrong = lost(stage, cell)
     assert not wrong, "\n".join(wrong)
 
 

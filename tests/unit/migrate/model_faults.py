@@ -222,6 +222,11 @@ def cells() -> Iterator[Cell]:
                     yield Cell(step, fault, way)  # type: ignore[arg-type]
 
 
+def killed(step: str) -> list[Cell]:
+    """A controller that dies in this step, at each of its moments."""
+    return [Cell(step, fault, "rollback") for fault in FAULTS if fault.kills]
+
+
 def left_out() -> dict[tuple[str, str], str]:
     """Steps and faults that have no cell, and why."""
     return {

@@ -127,11 +127,13 @@ def furnish(world: World) -> None:
 
 @dataclass
 class Controller:
-    """One process of ``provision migrate`` after another. ``said``: all lines. ``wrong``: the answers differ."""
+    """One process of ``provision migrate`` after another. ``said``: all lines. ``wrong``: the answers differ. ``left``:
+    what the last command said is left."""
 
     world: World
     wrong: bool = False
     said: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
     told: Any = lambda event, facts: None
     journals: list[Journal] = field(default_factory=list)
 
@@ -196,7 +198,9 @@ class Controller:
         verbs = {"resume": run._resume, "rollback": run._rollback, "finalize": run._finalize}
         try:
             with mock.patch.object(run, "moving", moving):
-                return verbs[way](ask, ends, pair).exit_code
+                answer = verbs[way](ask, ends, pair)
+                self.left = list(answer.document.get("left", ()))
+                return answer.exit_code
         except ValueError as error:
             self.said.append(str(error))
             return 2

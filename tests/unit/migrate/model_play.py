@@ -83,6 +83,17 @@ def joins(stage: Stage, cell: Cell) -> Callable[[str, dict[str, object]], None]:
 def play(stage: Stage, cell: Cell, *, whole: bool = False) -> list[str]:
     """One cell; what is wrong at its end. ``whole``: also where it joins a run that was seen already."""
     world = stage.world
+    controller, outcome, wrong = _disturbed(stage, cell)
+    cell.fault.mend(world, controller)
+    wrong += _stopped(world, cell, outcome)
+    if cell.way == "resume" and not whole:
+        controller.told = joins(stage, cell)
+    return _to_the_end(stage, controller, cell.way, outcome, wrong)
+
+
+def _disturbed(stage: Stage, cell: Cell) -> tuple[Controller, str, list[str]]:
+    """A migration that met its fault, and whose process is gone: how that ended, and what is wrong already."""
+    world = stage.world
     world.back_to(cell.step if cell.step != LAST else "stop")
     controller = Controller(world)
     trap = Trap(world, controller, cell, stage.commands[cell.step])
@@ -100,12 +111,64 @@ def play(stage: Stage, cell: Cell, *, whole: bool = False) -> list[str]:
     world.before = lambda end, script: None
     world.dead = False
     controller.let_go()
-    wrong = [] if trap.sprung else [f"the fault never came ({outcome})"]
-    cell.fault.mend(world, controller)
-    wrong += _stopped(world, cell, outcome)
-    if cell.way == "resume" and not whole:
-        controller.told = joins(stage, cell)
-    return _to_the_end(stage, controller, cell.way, outcome, wrong)
+    return controller, outcome, [] if trap.sprung else [f"the fault never came ({outcome})"]
+
+
+def bereft(stage: Stage, cell: Cell) -> list[str]:
+    """The controller is killed and the target's machine dies; then new processes that go back, while it is dead, again,
+    and when it has booted by itself. What is wrong, while and after."""
+    world = stage.world
+    controller, outcome, wrong = _disturbed(stage, cell)
+    lose(world, "target")
+    before, seen = model_laws.tree(world, "target"), []
+    for _ in ("first", "second"):
+        if (code := controller.command("rollback")) != 1:
+            wrong.append(f"--rollback without its target ended with {code}")
+        if model_laws.serving(world) != ["source"]:
+            wrong.append(f"without its target clients are answered by {model_laws.serving(world)}")
+        if (said := model_laws.state(world, "source")) not in ("open", "none"):
+            wrong.append(f"the source says that the migration is {said}")
+        if said == "open" and not any("kpro5 is not reached" in line for line in controller.left):
+            wrong.append(f"what is left on the target is not said: {controller.left}")
+        seen.append((dict(_lasting(model_laws.tree(world, "source"))), controller.left))
+    if seen[0] != seen[1]:
+        wrong.append(f"the second one differs from the first: {seen}")
+    if model_laws.tree(world, "target") != before:
+        wrong.append("something happened on a target that is dead")
+    world.ends["target"].cut = False
+    (world.stage / "cut").unlink()
+    world.reboot("target")
+    if model_laws.serving(world) != ["source"]:
+        wrong.append(f"after the target's boot clients are answered by {model_laws.serving(world)}")
+    return _to_the_end(stage, controller, "rollback", outcome, wrong)
+
+
+def orphaned(stage: Stage, cell: Cell) -> list[str]:
+    """The same for a source that is not reached: nothing is done, whoever serves goes on."""
+    world = stage.world
+    controller, outcome, wrong = _disturbed(stage, cell)
+    world.ends["source"].cut = True
+    before = [model_laws.tree(world, role, times=True) for role in ROLES], model_laws.serving(world)
+    if (code := controller.command("rollback")) != 3 or "kpro6: No route to host" not in controller.said[-1]:
+        wrong.append(f"--rollback without its source ended with {code}: {controller.said[-1]}")
+    after = [model_laws.tree(world, role, times=True) for role in ROLES], model_laws.serving(world)
+    if before != after:
+        wrong.append("it did something")
+    world.ends["source"].cut = False
+    return _to_the_end(stage, controller, "rollback", outcome, wrong)
+
+
+def lose(world: World, role: Role) -> None:
+    """The power of a machine fails: nothing runs there any more, and nobody reaches it."""
+    world.end_units(role)
+    for place in ("guest", "host"):
+        world.run(role, place, "rm -rf /run/*")
+    world.ends[role].cut = True
+    (world.stage / "cut").touch()
+
+
+def _lasting(tree: Tree) -> Iterator[tuple[str, str]]:
+    return ((path, what) for path, what in tree.items() if not path.startswith("host:lib/kpro/journal/"))
 
 
 def _stopped(world: World, cell: Cell, outcome: str) -> Iterator[str]:

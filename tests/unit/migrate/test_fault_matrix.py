@@ -12,7 +12,7 @@ import pytest
 from provision.migrate import steps
 from tests.unit.migrate import model_doubles, model_laws, model_play
 from tests.unit.migrate.model import NoNamespace
-from tests.unit.migrate.model_faults import FAULTS, LAST, NAMES, Cell, Way, cells, left_out
+from tests.unit.migrate.model_faults import FAULTS, LAST, NAMES, Cell, Way, cells, killed, left_out
 from tests.unit.migrate.model_move import Controller, quick
 from tests.unit.migrate.model_play import Stage
 from tests.unit.migrate.model_specs import ROLES
@@ -76,6 +76,24 @@ def test_so_does_one_that_stops_its_source_for_the_last_copy(
 ) -> None:
     at_home(stops, monkeypatch)
     wrong = model_play.play(stops, cell)
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("cell", [killed(step)[at % 3] for at, step in enumerate(NAMES)], ids=str)
+def test_a_new_process_brings_the_source_back_while_the_target_is_dead(
+    warm: Stage, cell: Cell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_home(warm, monkeypatch)
+    wrong = model_play.bereft(warm, cell)
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("step", ["copy", "drain", "switch", LAST])
+def test_a_new_process_that_does_not_reach_the_source_takes_nothing_from_clients(
+    warm: Stage, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_home(warm, monkeypatch)
+    wrong = model_play.orphaned(warm, killed(step)[-1])
     assert not wrong, "\n".join(wrong)
 
 
