@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from provision import inventory as inventories
+from provision.guest.mounts import mounts
 from provision.migrate.ends import End, one_address
 from provision.spec import Guest, Machine, Service
 
@@ -77,9 +78,13 @@ def both_ends(ask: Asked) -> tuple[End, End, tuple[Path, Path]]:
 
 
 def _alone(machine: Machine, guest: Guest, service: Service) -> Machine:
-    """The machine with this service's candidate left out: a migration moves what serves, and tries nothing."""
+    """The machine with this service alone: a migration touches no other one, and tries no candidate. Guests keep every
+    folder that they have for the sake of those that are left out."""
     left = service.model_copy(update={"candidate": None})
-    services = tuple(left if one is service else one for one in guest.services)
-    changed = guest.model_copy(update={"services": services})
-    guests = tuple(changed if one is guest else one for one in machine.guests)
+    guests = tuple(
+        one.model_copy(
+            update={"mounts": mounts(machine, one), "services": (left,) if one is guest else ()},
+        )
+        for one in machine.guests
+    )
     return machine.model_copy(update={"guests": guests})

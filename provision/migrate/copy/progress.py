@@ -99,6 +99,9 @@ class Meter:
         if state in ("copying", "waiting", "checking") and not look.active:
             # It was ended from outside, or the machine was restarted in between.
             state = "none"
+        if state == "done" and look.active:
+            # Whoever starts it again would find it running, and wait for nothing.
+            state = "checking"
         if state == "none":
             return Progress(min(look.done, total), total, None, None, state, look.attempt, look.why)
         done = total if state in ("checking", "done") else min(look.done, total)

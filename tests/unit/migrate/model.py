@@ -37,6 +37,10 @@ done
 """
 
 
+class NoNamespace(OSError):
+    """This machine does not let this user have one."""
+
+
 class Killed(BaseException):
     """The controller is dead: nothing of it runs any more."""
 
@@ -135,9 +139,9 @@ class World:
         )
         self.holders[name] = holder
         assert holder.stdout is not None
-        assert holder.stdout.readline() == b"\n", (
-            f"no namespace for {name}: root, or user namespaces, are needed"
-        )
+        if holder.stdout.readline() != b"\n":
+            self.close()
+            raise NoNamespace(f"no mount namespace for {name}: root, or user namespaces, are needed")
 
     def _namespace(self, role: str, place: str) -> None:
         top = f"{self.folder}/stage/{role}"
@@ -280,7 +284,7 @@ class World:
         return (*found, Folder(EXTRA, EXTRA, False)) if self.extra else tuple(found)
 
     def close(self) -> None:
-        for role in ROLES:
+        for role in self.ends:
             self.end_units(role)
         for holder in reversed(self.holders.values()):
             holder.kill()

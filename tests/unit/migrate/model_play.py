@@ -112,7 +112,7 @@ def _stopped(world: World, cell: Cell, outcome: str) -> Iterator[str]:
     """Who answers before anybody says how it goes on."""
     fault, led = cell.fault, model_laws.serving(world)
     at = NAMES.index(cell.step)
-    if outcome == "done" or cell.step == LAST:
+    if outcome == "done" or (cell.step == LAST and not outcome.startswith("StepFailed")):
         wanted: Role = "target"
     elif at < NAMES.index("drain") or not (fault.kills or "source" in fault.away):
         # Nothing has begun that could keep it from clients, or it is brought back first of all.

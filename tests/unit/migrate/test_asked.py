@@ -99,3 +99,12 @@ def test_options_that_contradict_each_other_are_usage_errors(
         main(["migrate", "a", "b", *words])
     assert ended.value.code == 2
     assert said in capsys.readouterr().err
+
+
+def test_other_services_of_the_target_are_left_alone_and_their_folders_stay(tmp_path: Path) -> None:
+    both = ["chat", "code"]
+    ask = asked(inventory(tmp_path, "a", both), inventory(tmp_path, "b", both), "chat")
+    _, target, _ = both_ends(ask)
+    (guest,) = target.machine.guests
+    assert [one.name for one in guest.services] == ["chat"]
+    assert [(mount.source, mount.target) for mount in guest.mounts] == [("/srv/models", "/srv/models")]
