@@ -169,7 +169,7 @@ def test_a_target_that_cannot_be_asked_has_heard_nothing() -> None:
 
 
 def configured(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    config = SSHConfig()
+    config: Any = SSHConfig()
     config.parse(io.StringIO(text))
     for module in (reachable, pyinfra_client):
         monkeypatch.setattr(module, "get_ssh_config", lambda path=None: config)
