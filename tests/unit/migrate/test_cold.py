@@ -214,9 +214,7 @@ def look(world: World, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(present, "shown", lambda shown, quiet: None)
     monkeypatch.setattr(fence, "check", lambda side, run: [])
     m = world.moving()
-    m.target = SimpleNamespace(
-        plan=lambda phases: None, machine=m.target.machine, service=m.target.service
-    )
+    m.target = SimpleNamespace(plan=lambda phases: None, machine=m.target.machine, service=m.target.service)
     return run._look(world.ask(), SimpleNamespace(), world.pair, m)  # type: ignore[arg-type]
 
 
