@@ -40,8 +40,8 @@ A source that somebody set up by hand moves too, as `provision init` wrote it do
 its unit, its process and its model folder are compared with the inventory, links of the hub's cache are
 followed. The target's container is always one that kpro may change.
 
-With `--cold` the source is not asked: what its inventory says is brought up on the target, from the hub, the
-controller or a folder of the target.
+With `--cold` the source must not answer anywhere ([migration.md](migration.md)): what its inventory says is
+brought up on the target, from the hub, the controller or a folder of the target.
 
 ## What moves
 

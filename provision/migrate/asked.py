@@ -14,7 +14,7 @@ from provision.spec import Guest, Machine, Service
 @dataclass(frozen=True)
 class Asked:
     """What ``provision migrate`` was asked for. ``way``: ``begin``, ``resume``, ``rollback``, ``finalize`` or
-    ``dry-run``."""
+    ``dry-run``. ``source_is_off``: the operator's word, for what of a dead source cannot be asked."""
 
     source: str
     target: str
@@ -26,6 +26,7 @@ class Asked:
     as_json: bool
     reboot: bool
     remove_models: bool = False
+    source_is_off: bool = False
 
 
 def both_ends(ask: Asked) -> tuple[End, End, tuple[Path, Path]]:

@@ -42,6 +42,12 @@ Exit codes: 0 done, 1 error (a red step from the drain on has been taken back), 
 @click.option("--dry-run", is_flag=True, help="Preflight, plan and steps; changes nothing.")
 @click.option("--cold", is_flag=True, help="The source is dead: its inventory says what served there.")
 @click.option(
+    "--source-is-off",
+    is_flag=True,
+    help="With --cold, your word: the source's machine is switched off and cannot come back by itself. It stands for "
+    "what cannot be asked (a name that is not resolved), and never overrides something that answers.",
+)
+@click.option(
     "--models-from",
     metavar="FOLDER",
     default="",
@@ -62,6 +68,7 @@ def migrate(
     remove_models: bool,
     dry_run: bool,
     cold: bool,
+    source_is_off: bool,
     models_from: str,
     yes: bool,
     reboot: bool,
@@ -80,6 +87,8 @@ def migrate(
         raise click.UsageError(f"--{' and --'.join(chosen)}: one at a time")
     if remove_models and not finalize:
         raise click.UsageError("--remove-models goes with --finalize: before that they are the way back")
+    if source_is_off and not cold:
+        raise click.UsageError("--source-is-off goes with --cold: a source that is there is asked")
     if models_from and not (cold and models_from.startswith("/")):
         raise click.UsageError(
             "--models-from takes an absolute path on the target's machine, and goes with --cold"
@@ -91,6 +100,18 @@ def migrate(
     way = chosen[0] if chosen else "begin"
     sys.exit(
         run.migrate(
-            Asked(source, target, service, way, cold, models_from, yes, as_json, reboot, remove_models)
+            Asked(
+                source,
+                target,
+                service,
+                way,
+                cold,
+                models_from,
+                yes,
+                as_json,
+                reboot,
+                remove_models,
+                source_is_off,
+            )
         )
     )

@@ -63,6 +63,9 @@ def may_switch(m: Moving) -> str:
     """Empty, or why requests must not go to the target now."""
     if m.source is not None and not is_drained(m):
         return f"{m.source.name} is not drained and fenced: two hosts would answer"
+    if m.source is None and m.lives is not None and (found := m.lives()):
+        # Hours may have gone by since it was asked first, and a machine without a fence may have come back.
+        return "two hosts would answer: " + "; ".join(f"{one.where}: {one.seen}" for one in found)
     if not on_target.is_warm(m):
         return f"{m.target.service.name} does not generate on {m.target.name}"
     return ""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from provision.migrate import files, known
+from provision.migrate import cold, files, known
 from provision.migrate.asked import Asked
 from provision.migrate.copy.copying import Copy
 from provision.migrate.disk import FromDisk
@@ -86,6 +86,8 @@ def moving(ask: Asked, ends: Ends, pair: Pair, look: Look, run: str, since: str 
     )
     proofs = Proofs(pair.source, runs_folder() / run)
     made.prove, made.measure = proofs.answers, proofs.speed
+    if ask.cold:
+        made.lives = lambda: cold.lives(ask, pair, made)
     if since is not None:
         made.since = since
     return made

@@ -51,7 +51,8 @@ class Tell(Protocol):
 class Moving:
     """``source`` None: it is dead, the migration is a cold one. ``copy`` None: nothing is copied. ``traffic`` None:
     somebody else leads the clients. ``look``: the preflight; gives every refusal. ``prove`` and ``measure``: answers
-    and speed of the target beside the source's; give one sentence, raise ActFailed."""
+    and speed of the target beside the source's; give one sentence, raise ActFailed. ``lives``: every reason not
+    to take a dead source for dead, as it is now."""
 
     run: str
     source: Side | None
@@ -66,6 +67,7 @@ class Moving:
     prove: Callable[[Moving], str] | None = None
     measure: Callable[[Moving], str] | None = None
     models_from: str = ""
+    lives: Callable[[], list[Refusal]] | None = None
     since: str = field(default_factory=now)
     window: float | None = None
     """When the drain began (monotonic clock); None: it has not."""

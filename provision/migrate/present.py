@@ -77,8 +77,12 @@ def ended(m: Moving, said: Sequence[str]) -> None:
         _line(f"next: take {m.target.service.name} out of the inventory of {m.peer}")
 
 
+def _command(m: Moving, source: str, target: str) -> str:
+    return f"provision migrate {source} {target}" + (" --cold" if m.cold else "")
+
+
 def failed(error: StepFailed, m: Moving, source: str, target: str) -> None:
-    command, peer, run = f"provision migrate {source} {target}", m.peer, m.run
+    command, peer, run = _command(m, source, target), m.peer, m.run
     if error.back is None:
         serves = "what was done stays" if m.cold else f"{peer} serves as before, and what was done stays"
         _line(f"FAILED at {error.step}; {serves}", fg="red")
@@ -111,12 +115,12 @@ def back(m: Moving, left: Sequence[str], source: str, target: str) -> None:
         _line("the way back is not whole:", fg="red")
         for line in left:
             _line(f"    {line}")
-        _line(f"next: mend that, then provision migrate {source} {target} --rollback")
+        _line(f"next: mend that, then {_command(m, source, target)} --rollback")
     _line(f"run {m.run}; its journal: provision runs {m.run}")
 
 
 def interrupted(m: Moving, source: str, target: str) -> None:
     """What state a migration is in that was let go of, and what comes next."""
-    command = f"provision migrate {source} {target}"
+    command = _command(m, source, target)
     _line(f"interrupted: migration {m.run} of {m.target.service.name} is open", fg="yellow")
     _line(f"next: {command} --resume goes on; {command} --rollback takes it back")

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from provision.migrate import dead, fence, files, finalize, live, present, runbook, standing, steps, unreached
+from provision.migrate import cold, fence, files, finalize, live, present, runbook, standing, steps, unreached
 from provision.migrate.asked import Asked, both_ends
 from provision.migrate.ends import Pair
 from provision.migrate.live import Ends
@@ -57,8 +57,6 @@ def _migrate(ask: Asked) -> Answer:
             "rollback": _rollback,
             "finalize": _finalize,
         }
-        if ask.cold and (refusals := dead.lives(source.machine, ask.source, ask.target)):
-            raise Refused(refusals)
         pair = pair_of(ask, ends, source, target)
         answer = ways[ask.way](ask, ends, pair)
         ends.session.ended = answer.exit_code
@@ -74,6 +72,10 @@ def _look(ask: Asked, ends: Ends, pair: Pair, m: Moving) -> Shown:
     table = tuple((step.name, step.text) for step in steps.of(m))
     shown = preflight(pair, m.source, m.target, m.target.plan(PHASES), starts=starts(ends, pair), steps=table)
     more = [] if m.source is None else fence.check(m.source, m.run)
+    if ask.cold:
+        alive, notes = cold.asked(ask, pair, m, begun=False)
+        more += alive
+        shown = replace(shown, notes=(*notes, *shown.notes))
     if m.traffic is not None:
         more += m.traffic.check(cold=m.cold)
     if more:
@@ -117,6 +119,8 @@ def _resume(ask: Asked, ends: Ends, pair: Pair) -> Answer:
         raise ValueError(_none_open(pair, records))
     ask = replace(ask, models_from=ask.models_from or open_now[0].models_from)
     m = moving(ask, ends, pair, _looked(ask, ends, pair), _one_run(records), open_now[0].since)
+    if ask.cold:
+        cold.may_resume(ask, pair, m)
     m.hold()
     return _forward(ask, m, resumed=True)
 
@@ -142,6 +146,8 @@ def _rollback(ask: Asked, ends: Ends, pair: Pair) -> Answer:
         raise unreached.unknown(pair, away) if away else ValueError(_none_open(pair, records))
     ask = replace(ask, models_from=ask.models_from or live_ones[0].models_from)
     m = moving(ask, ends, pair, _looked(ask, ends, pair), _one_run(records), live_ones[0].since)
+    if ask.cold:
+        cold.may_go_back(ask, pair, m)
     away = unreached.hold(m, away)
     reached = runbook.reached(live_ones)
     if not ask.yes and not present.confirmed_back(
@@ -167,6 +173,8 @@ def _finalize(ask: Asked, ends: Ends, pair: Pair) -> Answer:
         raise ValueError(_none_open(pair, records))
     ask = replace(ask, models_from=ask.models_from or records[0].models_from)
     m = moving(ask, ends, pair, _looked(ask, ends, pair), _one_run(records), records[0].since)
+    if ask.cold:
+        cold.may_end(ask, pair, m)
     m.hold()
     name = m.target.service.name
     if not ask.yes and not present.confirmed_end(name, m.peer, m.target.name, sys.stdin.isatty()):

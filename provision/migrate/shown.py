@@ -62,7 +62,7 @@ class Shown:
     def lines(self) -> Iterator[str]:
         """For people, most important first. With refusals nothing else matters."""
         source, target = self.pair.ends
-        cold = " (cold: the source is not asked)" if self.pair.cold else ""
+        cold = " (cold: the source is taken for dead)" if self.pair.cold else ""
         yield f"{target.service.name}: from {source.name} to {target.name}{cold}"
         if self.refusals:
             yield f"  REFUSED for {len(self.refusals)} reason(s); nothing is touched:"

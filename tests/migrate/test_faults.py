@@ -212,15 +212,28 @@ def test_a_switch_hook_that_fails_is_taken_back_by_itself(place: Place, pair: Pa
     the_service_is_where_it_was(place)
 
 
-def test_a_dead_source_is_replaced_from_a_backup_of_its_models(place: Place, pair: Pair) -> None:
+def test_a_dead_source_is_replaced_from_a_backup_of_its_models(
+    place: Place, pair: Pair, proxy: Front
+) -> None:
     refused = place.migrate("--cold", "--yes")
     assert refused.returncode == 3, refused.stderr
+    # Without its sshd it serves on: also the operator's word does not make that a dead one.
+    pair.a.sh("systemctl stop ssh.socket ssh.service 2>/dev/null; :")
+    refused = place.migrate("--cold", "--source-is-off", "--yes")
+    said = refused.stdout + refused.stderr
+    assert refused.returncode == 3, said
+    for what in ("SSH at", "answers this controller", "answers b", "HAProxy does not see it dead"):
+        assert what in said
+    assert place.answer(pair.a)
+    assert place.left_behind() == []
     models = pair.a.sh("cd /srv/models && tar -cf - *@* | base64 -w0", timeout=60)
     pair.b.sh("mkdir -p /mnt/backup && base64 -d | tar -xf - -C /mnt/backup", stdin=models.encode())
     pair.a.kill()
+    _until_down(proxy, "one")
     done = place.migrate("--cold", "--models-from", "/mnt/backup", "--yes")
     assert done.returncode == 0, done.stdout + done.stderr
     assert place.answer(pair.b)
+    assert "asked, and nothing answered" in done.stderr
     done = place.migrate("--finalize", "--cold", "--yes")
     assert done.returncode == 0, done.stdout + done.stderr
     pair.a.start()
@@ -232,6 +245,15 @@ def _until_it_answers(place: Place, host: Host, seconds: float = 60) -> None:
     while not place.answer(host):
         assert time.monotonic() < until, f"{host.name} does not answer"
         time.sleep(0.5)
+
+
+def _until_down(proxy: Front, server: str, seconds: float = 30) -> None:
+    until = time.monotonic() + seconds
+    while not any(
+        row.startswith(f"llm,{server},") and ",DOWN," in row for row in proxy.ask("show stat").splitlines()
+    ):
+        assert time.monotonic() < until, f"HAProxy does not see {server} down"
+        time.sleep(0.2)
 
 
 def _until_it_runs(host: Host, seconds: float = 60) -> None:

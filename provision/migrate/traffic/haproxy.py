@@ -52,6 +52,17 @@ class Proxy:
         except TransportError as error:
             return [judge.not_reached(self.host, str(error))]
 
+    def lives(self) -> list[Refusal]:
+        try:
+            states, stats = ask(self.way, self.spec.socket, ["show servers state", "show stat"])
+            return judge.living(self.spec, self.host, runtime.backend(self.spec.backend, states, stats))
+        except NoSocket as error:
+            return [judge.no_socket(self.spec, self.host, str(error))]
+        except NotRead as error:
+            return [judge.not_read(self.spec, self.host, str(error))]
+        except TransportError as error:
+            return [judge.not_reached(self.host, str(error))]
+
     def hold(self) -> Seen:
         self._set(self.spec.target, "drain")
         return self._look_until(

@@ -45,6 +45,8 @@ class Programs:
                     f"let it end with 0 and print one of {', '.join(_KNOWN)} as its last line",
                 )
             ]
+        if cold:
+            return self._led_to_source(seen)
         if seen.who != "source" and not begun and not cold:
             return [
                 Refusal(
@@ -55,6 +57,21 @@ class Programs:
                 )
             ]
         return []
+
+    def lives(self) -> list[Refusal]:
+        return self.check(begun=True, cold=True)
+
+    def _led_to_source(self, seen: Seen) -> list[Refusal]:
+        if seen.who != "source":
+            return []
+        return [
+            Refusal(
+                "migration.traffic.check",
+                "it says that the source gets the requests",
+                "a source that gets requests may answer them, and would go on to do so beside the target",
+                f"if it is off, lead them away from it, then run again: {self._words('drain')}",
+            )
+        ]
 
     def hold(self) -> Seen:
         return self._held()

@@ -15,6 +15,9 @@ _WHERE = "migration.traffic"
 _FOREIGN = "somebody set that, and kpro takes away nothing that it has not set"
 
 
+_BESIDE = "a source that is not stopped and fenced goes on to answer beside the target"
+
+
 def who(spec: HAProxy, be: Backend) -> Seen:
     """Who gets new requests, of the two. The rest of the backend does not count."""
     both = [server for name in (spec.source, spec.target) if (server := be.server(name))]
@@ -113,12 +116,47 @@ def _of_backend(spec: HAProxy, be: Backend, where: str, *, begun: bool, cold: bo
     if source is not None and target is not None:
         yield from _lines(source, target, be, where)
         yield from _ways_around(source, target, be, where)
+    if source is not None and cold:
+        yield from _alive(source, be, where)
     if source is not None and not begun and not cold and not source.healthy:
         yield Refusal(
             where,
             source.words(),
             "its clients get no answer through this backend now, so a move could not be told from an outage",
             f"bring it up, or correct its health check in backend {be.name}; for a host that is dead: --cold",
+        )
+
+
+def living(spec: HAProxy, host: str, be: Backend | None) -> list[Refusal]:
+    """Every sign of HAProxy that the source of a cold move still serves, or that it cannot tell."""
+    server = be.server(spec.source) if be is not None else None
+    if be is None or server is None:
+        return [
+            Refusal(
+                _WHERE,
+                f"HAProxy on {host} has no server {spec.backend}/{spec.source}, so it cannot say whether that serves",
+                _BESIDE,
+                "write the server of the source into that backend again until the move is through",
+            )
+        ]
+    return list(_alive(server, be, _WHERE))
+
+
+def _alive(source: Server, be: Backend, where: str) -> Iterator[Refusal]:
+    if source.op:
+        yield Refusal(
+            where,
+            f"{source.words()} in backend {be.name}: HAProxy does not see it dead",
+            _BESIDE,
+            f"switch its machine off, and wait until the health check of server {source.name} says that it is down",
+        )
+    if source.open or source.queued:
+        yield Refusal(
+            where,
+            f"{source.open} request(s) are under way at {source.name} ({source.address}) in backend {be.name}, "
+            f"{source.queued} wait for it",
+            _BESIDE,
+            f"wait until they end, or end them at the socket: shutdown sessions server {be.name}/{source.name}",
         )
 
 

@@ -37,8 +37,12 @@ class Traffic(Protocol):
     def check(self, *, begun: bool = False, cold: bool = False) -> list[Refusal]:
         """All that stands against leading requests here; changes nothing.
 
-        ``begun``: the migration has set something here already. ``cold``: the source serves no more.
+        ``begun``: the migration has set something here already. ``cold``: the source serves no more;
+        what shows that it does is refused (``lives``).
         """
+
+    def lives(self) -> list[Refusal]:
+        """Every sign here that the source of a cold move still serves, or that this cannot be told. Raises nothing."""
 
     def hold(self) -> Seen:
         """Nothing goes to the target, even when it becomes healthy."""

@@ -88,6 +88,7 @@ def test_a_migration_tries_no_candidate(tmp_path: Path) -> None:
         (["--resume", "--rollback"], "one at a time"),
         (["--remove-models"], "goes with --finalize"),
         (["--models-from", "/mnt"], "goes with --cold"),
+        (["--source-is-off"], "goes with --cold"),
         (["--cold", "--models-from", "backup"], "absolute path"),
     ],
 )

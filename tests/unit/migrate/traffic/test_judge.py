@@ -113,6 +113,46 @@ def test_a_dead_source_is_no_reason_for_a_cold_move() -> None:
     assert socket.proxy().check(cold=True) == []
 
 
+SIGNS: dict[str, tuple[Callable[[Socket], None], str]] = {
+    "up": (_server("kpro6", op=2), "kpro6 (192.0.2.6:8000) is up in backend chat"),
+    "coming up": (_server("kpro6", op=1), "is up in backend chat"),
+    "stopping": (_server("kpro6", op=3), "HAProxy does not see it dead"),
+    "drained and up": (_server("kpro6", op=2, admin=8), "is up and drained"),
+    "sessions": (_server("kpro6", op=0, scur=3), "3 request(s) are under way at kpro6"),
+}
+
+
+@pytest.mark.parametrize("sign", SIGNS)
+def test_a_source_that_haproxy_does_not_see_dead_is_never_taken_for_dead(sign: str) -> None:
+    change, seen = SIGNS[sign]
+    socket = Socket()
+    change(socket)
+    for found in (socket.proxy().check(cold=True), socket.proxy().lives()):
+        assert any(seen in one.seen for one in found), [str(one) for one in found]
+    assert socket.said == []
+
+
+def test_a_source_that_is_down_without_requests_gives_no_sign_of_life() -> None:
+    socket = Socket()
+    socket.line("kpro6").op = 0
+    socket.line("kpro6").admin = 8
+    socket.line("kpro5").op = 2
+    assert socket.proxy().lives() == []
+
+
+def test_a_server_that_haproxy_does_not_know_tells_nothing_and_is_refused() -> None:
+    for spec in ({"source": "kpro7"}, {"backend": "caht"}):
+        (found,) = Socket().proxy(SPEC.model_copy(update=spec)).lives()
+        assert "cannot say whether that serves" in found.seen
+
+
+def test_a_haproxy_that_cannot_be_asked_is_no_proof_that_the_source_is_dead() -> None:
+    (found,) = _fails(7, "Connection refused").lives()
+    assert "Connection refused" in found.seen
+    (found,) = _fails(255, "No route to host").lives()
+    assert "could not be asked" in found.seen
+
+
 def _fails(rc: int, said: str) -> Proxy:
     return Proxy(SPEC, lambda script, stdin, seconds: Completed(rc, b"", said.encode()), "proxy1")
 

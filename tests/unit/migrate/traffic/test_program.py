@@ -195,6 +195,18 @@ def test_requests_that_do_not_go_to_the_source_are_refused_before_anything_begin
         hooks(check="echo target").hold()
 
 
+def test_requests_that_go_to_a_source_keep_it_from_being_taken_for_dead(
+    hooks: Callable[..., Programs],
+) -> None:
+    for found in (hooks(check="echo source").check(cold=True), hooks(check="echo source").lives()):
+        assert [one.seen for one in found] == ["it says that the source gets the requests"]
+        assert "drain" in found[0].next_step
+    assert hooks(check="echo nobody").lives() == []
+    assert hooks(check="echo target").lives() == [], "a move that is through"
+    (found_one,) = hooks(check="exit 3").lives()
+    assert "ended with 3" in found_one.seen
+
+
 def test_a_program_that_is_not_there_is_no_traceback(tmp_path: Path) -> None:
     with pytest.raises(TransportError, match="cannot be started: No such file"):
         program.run([str(tmp_path / "gone")], timeout=5)
