@@ -216,7 +216,7 @@ def connected(
             except Unreachable as error:
                 if not back or cold:
                     raise
-                return str(error)
+                return _of_machine(str(error))
 
         there = reach(target, paths[1])
         two = (
@@ -239,6 +239,12 @@ def connected(
         finally:
             with suppress(OSError):
                 one.give_back()
+
+
+def _of_machine(text: str) -> str:
+    """Why the machine is not reached; that its guests are not either goes without saying."""
+    lines = text.splitlines()
+    return next((line for line in lines if not line.startswith("@guest/")), text)
 
 
 def hosts_of(end: End) -> tuple[str, str]:

@@ -169,6 +169,8 @@ def _not_reached(m: Moving, away: str) -> str:
 def _waiting(m: Moving, todo: Sequence[Step], away: str) -> list[str]:
     """What is left on a target that is not reached, and what that means for whoever asks the service."""
     name, there = m.target.service.name, m.target.name
+    if not any(one.window for one in todo):
+        m.say(f"the run had not begun to keep requests from {m.peer}: there is nothing to bring back there")
     said = [_not_reached(m, away), *(f"then, there: {one.name}: {one.way_back}" for one in _undoing(todo))]
     if any(one.name == "warm" for one in todo):
         led = "no request is led there" if m.traffic is not None else "see that no client asks it there"

@@ -1,6 +1,6 @@
 """All cells of the fault matrix, each to its very end, and a way back that is cut at each of its commands.
 
-``scripts/test-full -k test_fault_matrix -n 2``: about five minutes on two cores.
+``scripts/test-full -k test_fault_matrix -n 2``: about eight minutes on two cores.
 """
 
 from __future__ import annotations

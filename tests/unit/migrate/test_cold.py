@@ -8,7 +8,19 @@ from typing import Any
 
 import pytest
 
-from provision.migrate import cold, cut, fence, files, knock, making, on_target, present, run, steps
+from provision.migrate import (
+    cold,
+    cut,
+    fence,
+    files,
+    knock,
+    making,
+    on_target,
+    present,
+    run,
+    steps,
+    unreached,
+)
 from provision.migrate.asked import Asked
 from provision.migrate.dead import Heard, State
 from provision.migrate.ends import Pair
@@ -253,8 +265,8 @@ def test_each_cold_way_asks_before_a_machine_is_taken_and_a_warm_one_does_not(
 
     one = SimpleNamespace(state=state, run="r", models_from="", since="", step="warm")
     monkeypatch.setattr(run, "_records", lambda ends: [one])
-    monkeypatch.setattr(run.unreached, "heard", lambda ends: ([one], ""))
-    monkeypatch.setattr(run.unreached, "hold", lambda m, away: m.hold())
+    monkeypatch.setattr(unreached, "heard", lambda ends: ([one], ""))
+    monkeypatch.setattr(unreached, "hold", lambda m, away: m.hold())
     monkeypatch.setattr(run, "moving", lambda *words: SimpleNamespace(hold=hold))
     monkeypatch.setattr(cold, gate, asked)
     with pytest.raises(Stop):

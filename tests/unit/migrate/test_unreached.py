@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from provision.migrate import cut, fence, live, record, runbook, serving, unreached
+from provision.migrate import cut, fence, live, on_target, record, runbook, serving, unreached
 from provision.migrate.ends import End
 from provision.migrate.live import Dead, Live
 from provision.migrate.sides import TransportError
 from provision.migrate.traffic.port import TrafficError
+from provision.run import runner
 from provision.run.errors import ActFailed, Locked, Refused, RunError, Unreachable
 from tests.unit.migrate.model_specs import machine, service
 from tests.unit.migrate.test_runbook import RUN, World, begun, world
@@ -38,12 +39,15 @@ def reached(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     @contextmanager
     def connected(path: Path, *, within: Any, **_: Any) -> Iterator[Any]:
         if path.name not in names:
-            raise Unreachable(f"{path.stem} cannot be reached: no route to host")
+            raise Unreachable(
+                f"@guest/{path.stem}/llm cannot be reached: its machine {path.stem} cannot be reached\n"
+                f"{path.stem} cannot be reached: no route to host"
+            )
         yield SimpleNamespace(
             session=SimpleNamespace(of=path.name, within=within, give_back=lambda one: None)
         )
 
-    monkeypatch.setattr(live.runner, "connected", connected)
+    monkeypatch.setattr(runner, "connected", connected)
     return names
 
 
@@ -62,7 +66,7 @@ def test_on_the_way_back_a_target_that_is_not_reached_leaves_the_source_with_its
         assert isinstance(ends.target, Dead)
         assert (ends.session.of, ends.session.within) == ("a.py", None)
         for ask in (ends.target.host, ends.target.inside, ends.target.plan, ends.target.apply):
-            with pytest.raises(TransportError, match="b cannot be reached"):
+            with pytest.raises(TransportError, match=r"^b cannot be reached: no route to host$"):
                 ask(":")
 
 
@@ -195,7 +199,7 @@ def test_without_its_source_nothing_goes_back_and_what_serves_where_is_said(
         return kept
 
     monkeypatch.setattr(record, "read", read)
-    monkeypatch.setattr(unreached.on_target, "runs", lambda side: True)
+    monkeypatch.setattr(on_target, "runs", lambda side: True)
     ends: Any = SimpleNamespace(source=world.m.source, target=world.m.target)
     with pytest.raises(Refused) as refused:
         unreached.heard(ends)
