@@ -97,9 +97,15 @@ def _begin(ask: Asked, ends: Ends, pair: Pair) -> Answer:
         runbook.begin(m)
     except Refused:
         return Answer(EXIT_REFUSED, kept[0].as_dict())
-    if not ask.yes and not present.confirmed(
-        m.target.service.name, m.peer, m.target.name, sys.stdin.isatty()
-    ):
+    try:
+        agreed = ask.yes or present.confirmed(
+            m.target.service.name, m.peer, m.target.name, sys.stdin.isatty()
+        )
+    except BaseException:
+        # Nothing was begun that anybody would have to close.
+        runbook.forget(m)
+        raise
+    if not agreed:
         runbook.forget(m)
         return Answer(EXIT_USAGE, kept[0].as_dict())
     return _forward(ask, m, resumed=False)
@@ -179,8 +185,19 @@ def _finalize(ask: Asked, ends: Ends, pair: Pair) -> Answer:
 
 
 def _records(ends: Ends) -> list[Record]:
-    sides = [side for side in (ends.source, ends.target) if side is not None]
-    return [one for one in map(record.read, sides) if one is not None]
+    found = []
+    for side, role in ((ends.source, "source"), (ends.target, "target")):
+        one = None if side is None else record.read(side)
+        if side is None or one is None:
+            continue
+        if one.role != role and one.state in ("open", "moved"):
+            source, target = (side.name, one.peer)[:: 1 if one.role == "source" else -1]
+            raise ValueError(
+                f"{one.service} is moved from {source} to {target} (run {one.run}), not the other way round: name the "
+                "two inventories in that order"
+            )
+        found.append(one)
+    return found
 
 
 def _one_run(records: list[Record]) -> str:
