@@ -12,6 +12,7 @@ from provision.migrate.moving import Moving
 from provision.migrate.shown import Shown
 from provision.plan import Refusal
 from provision.printable import printable
+from provision.run import asking
 
 if TYPE_CHECKING:
     from provision.migrate.runbook import StepFailed
@@ -40,7 +41,7 @@ def confirmed(service: str, source: str, target: str, terminal: bool) -> bool:
             fg="red",
         )
         return False
-    if click.confirm(f"Move {service} from {source} to {target}?", default=False, err=True):
+    if asking.yes(f"Move {service} from {source} to {target}?"):
         return True
     _line("nothing was changed")
     return False
@@ -50,9 +51,7 @@ def confirmed_back(service: str, source: str, target: str, terminal: bool) -> bo
     if not terminal:
         _line("error: there is no terminal to ask on: run it again with --yes", fg="red")
         return False
-    if click.confirm(
-        f"Bring {service} back to {source}, and take it away from {target}?", default=False, err=True
-    ):
+    if asking.yes(f"Bring {service} back to {source}, and take it away from {target}?"):
         return True
     _line("nothing was changed")
     return False
@@ -63,7 +62,7 @@ def confirmed_end(service: str, source: str, target: str, terminal: bool) -> boo
         _line("error: there is no terminal to ask on: run it again with --yes", fg="red")
         return False
     question = f"{service} serves on {target}. Give {source} up, with no way back?"
-    if click.confirm(question, default=False, err=True):
+    if asking.yes(question):
         return True
     _line("nothing was changed")
     return False

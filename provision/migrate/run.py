@@ -104,9 +104,15 @@ def _begin(ask: Asked, ends: Ends, pair: Pair) -> Answer:
         runbook.begin(m)
     except Refused:
         return Answer(EXIT_REFUSED, kept[0].as_dict())
-    if not ask.yes and not present.confirmed(
-        m.target.service.name, m.peer, m.target.name, sys.stdin.isatty()
-    ):
+    try:
+        agreed = ask.yes or present.confirmed(
+            m.target.service.name, m.peer, m.target.name, sys.stdin.isatty()
+        )
+    except BaseException:
+        # Nothing was begun that anybody would have to close.
+        runbook.forget(m)
+        raise
+    if not agreed:
         runbook.forget(m)
         return Answer(EXIT_USAGE, kept[0].as_dict())
     return _forward(ask, m, resumed=False)

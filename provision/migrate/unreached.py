@@ -16,26 +16,29 @@ from provision.run.errors import Locked, Refused, RunError
 
 
 def read(side: Live | Dead, ends: Ends) -> Record | None:
-    """The state file of this end. Raises ActFailed, TransportError, and RunError for a migration between others, or the
-    other way round: its way back would take away what serves."""
+    """The state file of this end. Raises ActFailed, TransportError, and ValueError for a migration between others, or
+    the other way round: its way back would take away what serves."""
     one = record.read(side)
-    if one is None or one.state not in ("open", "moved") or ends.source is None:
+    if one is None or one.state not in ("open", "moved"):
         return one
-    peer = ends.target if side is ends.source else ends.source
-    role = "source" if side is ends.source else "target"
-    if (one.role, one.peer) != (role, peer.name):
-        there = (side.name, one.peer) if one.role == "source" else (one.peer, side.name)
-        raise RunError(
-            f"{side.name}: migration {one.run} of {one.service} is from {there[0]} to {there[1]}, and not from "
-            f"{ends.source.name} to {ends.target.name}: nothing is done. Next: the same with the two inventories of "
-            "that one"
+    role, peer = ("target", ends.source) if side is ends.target else ("source", ends.target)
+    if one.role == role and (peer is None or one.peer == peer.name):
+        return one
+    source, target = (side.name, one.peer)[:: 1 if one.role == "source" else -1]
+    raise ValueError(
+        f"{one.service} is moved from {source} to {target} (run {one.run}), not "
+        + (
+            f"between {side.name} and {peer.name}"
+            if peer and peer.name != one.peer
+            else "the other way round"
         )
-    return one
+        + ": name the two inventories of that move, in that order"
+    )
 
 
 def heard(ends: Ends) -> tuple[list[Record], str]:
     """What the machines say of the migration, and why the target is not heard; empty: it is. Raises Refused when the
-    source is not reached, RunError where its state file cannot be read."""
+    source is not reached, ActFailed where its state file cannot be read, ValueError for another migration."""
     here = None
     if ends.source is not None:
         try:

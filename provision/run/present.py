@@ -10,6 +10,7 @@ import click
 
 from provision.plan import Plan, Step
 from provision.printable import printable
+from provision.run import asking
 from provision.run.errors import EXIT_PENDING
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def confirmed(changes: int, machines: int, inventory: str | None) -> bool:
             fg="red",
         )
         return False
-    if click.confirm(question, default=False, err=True):
+    if asking.yes(question):
         return True
     _line("nothing was changed")
     return False
@@ -137,7 +138,7 @@ def confirmed_back(changes: int, machines: int, terminal: bool) -> bool:
             fg="red",
         )
         return False
-    if click.confirm(f"Put back {changes} change(s) on {machines} machine(s)?", default=False, err=True):
+    if asking.yes(f"Put back {changes} change(s) on {machines} machine(s)?"):
         return True
     _line("nothing was changed")
     return False
