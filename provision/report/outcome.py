@@ -99,7 +99,8 @@ def outcome(journal: Journal, others: Sequence[Journal]) -> Outcome:
     ended = end(journal)
     code = number(ended, "exit") if ended is not None else None
     steps = of(own, "step")
-    undone = any(text(step, "state") == "undone" for step in steps)
+    # The last word counts: what was taken back and then moved after all is moved.
+    undone = bool(steps) and text(steps[-1], "state") == "undone"
     changed = any(event.get("event") in CHANGES for event in everything) or bool(steps)
     why = _once(
         text(event, "why")

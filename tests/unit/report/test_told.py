@@ -312,6 +312,18 @@ def test_a_migration_that_the_operator_took_back_offers_no_second_way_back() -> 
     assert [back.command for back in found.back] == ["provision migrate kpro6 kpro5"]
 
 
+def test_a_migration_that_was_taken_back_in_between_and_went_through_is_not_called_taken_back() -> None:
+    events = [
+        event(0, "run", reason="migrate kpro6 kpro5"),
+        event(1, "step", step="drain", state="undone", seconds=0.1),
+        event(2, "step", step="stop", state="done", seconds=0.1),
+        event(3, "step", step="moved", state="done"),
+        event(4, "end", exit=0, failed=[]),
+    ]
+    assert report(events).outcome.state == "done"
+    assert report([*events[:2], events[-1]]).outcome.state == "taken back"
+
+
 def test_one_taken_up_by_another_controller_is_called_by_its_plain_command() -> None:
     events = [
         event(0, "run", reason="migrate kpro6 kpro5 --resume", source="kpro6", target="kpro5"),
