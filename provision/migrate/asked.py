@@ -78,13 +78,14 @@ def both_ends(ask: Asked) -> tuple[End, End, tuple[Path, Path]]:
 
 
 def _alone(machine: Machine, guest: Guest, service: Service) -> Machine:
-    """The machine with this service alone: a migration touches no other one, and tries no candidate. Guests keep every
-    folder that they have for the sake of those that are left out."""
+    """The machine with this service alone: a migration touches no other one, and tries no candidate."""
     left = service.model_copy(update={"candidate": None})
-    guests = tuple(
-        one.model_copy(
-            update={"mounts": mounts(machine, one), "services": (left,) if one is guest else ()},
-        )
-        for one in machine.guests
-    )
+    guests = tuple(_with(machine, one, (left,) if one is guest else ()) for one in machine.guests)
     return machine.model_copy(update={"guests": guests})
+
+
+def _with(machine: Machine, guest: Guest, services: tuple[Service, ...]) -> Guest:
+    """The guest with these services, and with every folder that it has for the sake of those that are left out."""
+    alone = guest.model_copy(update={"services": services})
+    had = mounts(machine, guest)
+    return alone if mounts(machine, alone) == had else alone.model_copy(update={"mounts": had})

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from provision.cli import main
-from provision.migrate.asked import Asked, both_ends
+from provision.migrate.asked import Asked, _with, both_ends
 
 _FILE = """\
 from provision.spec import Candidate, Engine, Fleet, Guest, Machine, Model, Service, Ssh
@@ -107,4 +107,7 @@ def test_other_services_of_the_target_are_left_alone_and_their_folders_stay(tmp_
     _, target, _ = both_ends(ask)
     (guest,) = target.machine.guests
     assert [one.name for one in guest.services] == ["chat"]
-    assert [(mount.source, mount.target) for mount in guest.mounts] == [("/srv/models", "/srv/models")]
+    # The folder that kpro makes for models is not one that the operator has to make.
+    assert guest.mounts == ()
+    kept = _with(target.machine, guest, ())
+    assert [(mount.source, mount.target) for mount in kept.mounts] == [("/srv/models", "/srv/models")]
