@@ -137,7 +137,7 @@ def test_a_dry_run_and_a_real_one_from_nothing_through_the_container_s_creation(
         assert second.returncode == 0, second.stderr
         assert "No changes" in second.stderr
     finally:
-        (tmp_path / "config").replace(container.rootfs.parent / "config")
+        shutil.move(tmp_path / "config", container.rootfs.parent / "config")
         container.destroy()
 
 
