@@ -212,6 +212,14 @@ def _mounts(case: Case) -> Iterator[Refusal]:
                 "the service could not write there any more",
                 "mount it with read_only=False",
             )
+        elif path.rstrip("/") in {one.target.rstrip("/") for one in mounts(target.machine, target.guest)}:
+            yield Refusal(
+                where,
+                f"{path} is itself where a folder of the machine is mounted",
+                "what is copied is put in place by one rename, and the running container would go on to show the old "
+                "folder",
+                f"mount the folder above it, so that {path} lies in a mount, on {target.name}",
+            )
 
 
 def _read_only(end: End, path: str) -> bool:

@@ -269,6 +269,17 @@ DAMAGES = (
         ),
     ),
     _of(
+        "a mount itself",
+        "mounts",
+        lambda g: written(
+            written(
+                g, "source", with_guest(mounts=(*MOUNTS, Mount(source="/tank/t", target="/opt/templates")))
+            ),
+            "target",
+            with_guest(mounts=(*MOUNTS, Mount(source="/tank/t", target="/opt/templates", read_only=False))),
+        ),
+    ),
+    _of(
         "named file",
         "named files",
         lambda g: in_source(g, named={"/opt/other/x.json": True}),
