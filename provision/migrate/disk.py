@@ -87,8 +87,7 @@ class FromDisk:
     def verify(self, *, final: bool = False) -> list[str]:
         found = []
         for place, _ in self.places:
-            staged = self._words(place)["staged"]
-            there = place if self._there(place) else staged.strip("'")
+            there = place if self._there(place) else self._staged(place)
             text = self._manifest(there)
             if not text:
                 found.append(f"{there}/{MANIFEST} is not there")
@@ -136,6 +135,10 @@ class FromDisk:
     def forget(self) -> None:
         self.target.host(f"rm -f -- {RECORDS}/{self.run}.disk; rmdir -- {RECORDS} 2>/dev/null; :")
 
+    def _staged(self, place: str) -> str:
+        parent, _, name = place.rpartition("/")
+        return f"{parent}/.incoming/{self.run}/{name}"
+
     def _there(self, place: str) -> bool:
         return self.target.host(f"[ -e {shlex.quote(place)} ]").ok
 
@@ -144,12 +147,12 @@ class FromDisk:
         return done.text if done.ok else ""
 
     def _words(self, place: str) -> dict[str, str]:
-        parent, _, name = place.rpartition("/")
+        parent = place.rpartition("/")[0]
         return {
             "place": shlex.quote(place),
             "parent": shlex.quote(parent),
             "incoming": shlex.quote(f"{parent}/.incoming/{self.run}"),
-            "staged": shlex.quote(f"{parent}/.incoming/{self.run}/{name}"),
+            "staged": shlex.quote(self._staged(place)),
             "records": RECORDS,
             "run": self.run,
             "manifest": MANIFEST,

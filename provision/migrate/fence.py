@@ -12,10 +12,9 @@ import binascii
 import json
 import shlex
 from dataclasses import dataclass
-from typing import Protocol
 
-from provision.host.transport import Completed
 from provision.migrate import standing
+from provision.migrate.probe import InGuest, inside
 from provision.migrate.standing import FENCES
 from provision.plan import Refusal
 from provision.run.errors import ActFailed
@@ -24,18 +23,6 @@ from provision.spec import Service
 from provision.stack.conflicts import FENCE
 
 _SCHEMA = "kpro-fence/1"
-
-
-class InGuest(Protocol):
-    """The part of a side of the migration that is needed here."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def service(self) -> Service: ...
-
-    def inside(self, script: str, *, stdin: bytes = b"", timeout: float | None = 60) -> Completed: ...
 
 
 def marker(service: Service) -> str:
@@ -129,7 +116,7 @@ systemctl daemon-reload
 def look(side: InGuest) -> Standing:
     """Raises ActFailed."""
     service = side.service
-    done = _inside(
+    done = inside(
         side,
         _LOOK.format(
             show=" ".join(f"-p {name}" for name in _PROPERTIES),
@@ -237,7 +224,7 @@ def put(side: InGuest, run: str, peer: str) -> None:
         marker_text=shlex.quote(json.dumps(told) + "\n"),
         marker=shlex.quote(marker(service)),
     )
-    _inside(side, script, "fencing it")
+    inside(side, script, "fencing it")
     seen = look(side)
     if not seen.up or seen.run != run:
         raise ActFailed(
@@ -268,19 +255,9 @@ def take_away(side: InGuest, run: str) -> None:
         drop_in=shlex.quote(path),
         folder=shlex.quote(path.rpartition("/")[0]),
     )
-    _inside(side, script, "taking its fence away")
+    inside(side, script, "taking its fence away")
     if not look(side).away:
         raise ActFailed(
             f"{side.name}: the fence of {service.unit} is still there after it was taken away. Next: look at "
             f"{marker(service)} and {path} in the guest"
         )
-
-
-def _inside(side: InGuest, script: str, what: str) -> Completed:
-    try:
-        done = side.inside(script, timeout=60)
-    except OSError as error:
-        raise ActFailed(f"{side.name}: {what}: {error}") from error
-    if not done.ok:
-        raise ActFailed(f"{side.name}: {what} ended with {done.rc}: {done.error_text or done.text.strip()}")
-    return done

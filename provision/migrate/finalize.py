@@ -5,8 +5,9 @@ from __future__ import annotations
 import shlex
 
 from provision.guest.mounts import on_machine
-from provision.migrate import fence, on_target, record
+from provision.migrate import fence, on_target, record, traces
 from provision.migrate.moving import Moving
+from provision.migrate.probe import inside
 from provision.migrate.sides import Side
 from provision.run.errors import ActFailed
 
@@ -16,11 +17,9 @@ if systemctl cat {unit} >/dev/null 2>&1; then
   systemctl disable --quiet {unit} || exit 1
 fi
 """
-# What kpro wrote for this service, and nothing that another one could use.
 _REMOVE = """
 set -u
-rm -rf -- {file} {env} {key} {staged} {good} {good}.url /var/lib/kpro/last-good/{name} /var/lib/kpro/cutover/{name} &&
-  systemctl daemon-reload
+rm -rf -- {files} && systemctl daemon-reload
 systemctl reset-failed {unit} 2>/dev/null; :
 """
 
@@ -57,19 +56,11 @@ def _give_up(m: Moving, source: Side, *, remove_models: bool) -> list[str]:
             f"{source.name}: {service.unit} runs, or is fenced by another migration: it is not given up. Next: look at "
             f"it in the guest (systemctl status {service.unit})"
         )
-    words = {
-        "unit": shlex.quote(service.unit),
-        "file": shlex.quote(f"/etc/systemd/system/{service.unit}"),
-        "name": service.name,
-        "env": f"/etc/kpro/{service.name}.env",
-        "key": f"/etc/kpro/{service.name}.key",
-        "staged": f"/etc/kpro/staged/{service.unit} /etc/kpro/staged/{service.name}.env",
-        "good": f"/var/lib/kpro/good/{service.name}",
-    }
-    _do(source, _DISABLE.format(**words), "disabling its unit")
+    words = {"unit": shlex.quote(service.unit), "files": shlex.join(traces.of(service))}
+    inside(source, _DISABLE.format(**words), "disabling its unit", timeout=120)
     said = [f"{source.name}: {service.unit} is disabled"]
     if service.found is None:
-        _do(source, _REMOVE.format(**words), "removing its unit")
+        inside(source, _REMOVE.format(**words), "removing its unit", timeout=120)
         said = [f"{source.name}: {service.unit}, its environment and its key are removed"]
     if remove_models:
         said += _models(source)
@@ -100,9 +91,3 @@ def _models(source: Side) -> list[str]:
             raise ActFailed(f"{source.name}: {path} could not be removed: {done.error_text}")
         said.append(f"{source.name}: {path} is removed")
     return said
-
-
-def _do(side: Side, script: str, what: str) -> None:
-    done = side.inside(script, timeout=120)
-    if not done.ok:
-        raise ActFailed(f"{side.name}: {what} ended with {done.rc}: {done.error_text}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
-from provision.migrate import on_proof, probe, serving
+from provision.migrate import on_proof, probe, serving, traces
 from provision.migrate.moving import Moving
 from provision.migrate.sides import Side
 from provision.run.errors import ActFailed
@@ -22,8 +22,7 @@ if [ -e {file} ] || systemctl cat {unit} >/dev/null 2>&1; then
     *) echo "{unit} still runs" >&2; exit 1 ;;
   esac
 fi
-rm -rf -- {file} {file}.d {env} {key} {staged} {good} {good}.url /var/lib/kpro/last-good/{name} \
-  /var/lib/kpro/before/{name} /var/lib/kpro/cutover/{name} /run/kpro-cutover/{name} && systemctl daemon-reload
+rm -rf -- {file}.d {files} && systemctl daemon-reload
 systemctl reset-failed {unit} 2>/dev/null; :
 """
 
@@ -47,9 +46,8 @@ def configure(m: Moving) -> str:
 def unstage(m: Moving) -> str:
     """What waits to become its unit is away; container and environment stay."""
     service = m.target.service
-    staged = f"/etc/kpro/staged/{shlex.quote(service.unit)} /etc/kpro/staged/{service.name}.env"
     try:
-        done = m.target.inside(f"rm -f -- {staged}")
+        done = m.target.inside(f"rm -f -- {shlex.join(traces.staged(service))}")
     except OSError as error:
         # One that was not made yet has nothing in it.
         if " is absent" in str(error):
@@ -75,7 +73,7 @@ def is_warm(m: Moving) -> bool:
 
 
 def runs(side: Side) -> bool:
-    """Is its unit up, or on its way there, or does it generate without one? What cannot be told counts as running."""
+    """Is its unit up, or on its way there? What cannot be told counts as running."""
     done = side.inside(f"systemctl show -p ActiveState --value {shlex.quote(side.service.unit)}")
     return not done.ok or done.text.strip() not in ("inactive", "failed")
 
@@ -83,15 +81,10 @@ def runs(side: Side) -> bool:
 def cool(m: Moving) -> str:
     """The target's service is away again."""
     service = m.target.service
-    file = f"/etc/systemd/system/{service.unit}"
     script = _REMOVE.format(
         unit=shlex.quote(service.unit),
-        file=shlex.quote(file),
-        name=service.name,
-        env=f"/etc/kpro/{service.name}.env",
-        key=f"/etc/kpro/{service.name}.key",
-        staged=f"/etc/kpro/staged/{service.unit} /etc/kpro/staged/{service.name}.env",
-        good=f"/var/lib/kpro/good/{service.name}",
+        file=shlex.quote(traces.unit_file(service)),
+        files=shlex.join(traces.of(service)),
     )
     # A guest that does not run serves nothing; its unit is gone before it could start at the next start of the guest.
     done = m.target.inside(script, timeout=300)

@@ -34,6 +34,17 @@ class InGuest(Protocol):
     def inside(self, script: str, *, stdin: bytes = b"", timeout: float | None = 60) -> Completed: ...
 
 
+def inside(side: InGuest, script: str, what: str, timeout: float = 60) -> Completed:
+    """A script in the guest that must succeed. Raises ActFailed, also where the guest is not reached."""
+    try:
+        done = side.inside(script, timeout=timeout)
+    except OSError as error:
+        raise ActFailed(f"{side.name}: {what}: {error}") from error
+    if not done.ok:
+        raise ActFailed(f"{side.name}: {what} ended with {done.rc}: {done.error_text or done.text.strip()}")
+    return done
+
+
 def folder(run: str) -> str:
     """On both machines and in both guests; /run is gone after a boot."""
     return f"/run/kpro-migrate/{run}"

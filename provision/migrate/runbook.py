@@ -56,7 +56,7 @@ def may_begin(side: Side, run: str) -> None:
     there = record.read(side)
     if there is None or there.run == run or there.state in ("finalized", "rolled_back"):
         return
-    ends = (side.name, there.peer) if there.role == "source" else (there.peer, side.name)
+    ends = there.ends(side.name)
     if there.state == "moved" and there.role == "target":
         what = f"{there.service} came to {side.name} by migration {there.run}, which was not closed"
         do = "--finalize closes it, --rollback brings the service back"
@@ -85,16 +85,11 @@ def first_open(m: Moving, todo: Sequence[Step]) -> int:
         if not step.holds(m):
             if unseen is None:
                 unseen = index
-            if not _leaves_nothing(step):
+            if not step.fleeting:
                 return unseen
         elif step.passed(m):
             unseen = None
     return len(todo) if unseen is None else unseen
-
-
-def _leaves_nothing(step: Step) -> bool:
-    """Is its proof one that only a later step can stand for?"""
-    return step.name in ("answers", "speed", "delta", "verify", "gate", "watch")
 
 
 def _one(m: Moving, step: Step) -> None:

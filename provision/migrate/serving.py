@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from provision.host.transport import CommandTimeout, Completed
 from provision.migrate import fence, probe
-from provision.migrate.probe import InGuest
+from provision.migrate.probe import InGuest, inside
 from provision.run.errors import ActFailed
 from provision.spec import Service
 
@@ -96,7 +96,7 @@ def start(
             "(provision migrate SOURCE TARGET --rollback)"
         )
     began, said = clock(), ""
-    _do(
+    inside(
         side,
         f"systemctl is-active --quiet {unit} && exit 0; systemctl reset-failed {unit} 2>/dev/null; "
         f"systemctl start --no-block {unit}",
@@ -171,12 +171,3 @@ def stop(side: InGuest, seconds: float = 180) -> None:
 
 def _stop_script(service: Service) -> str:
     return _STOP.format(unit=shlex.quote(service.unit), port=f"{service.port:04X}")
-
-
-def _do(side: InGuest, script: str, what: str) -> None:
-    try:
-        done = side.inside(script, timeout=60)
-    except OSError as error:
-        raise ActFailed(f"{side.name}: {what}: {error}") from error
-    if not done.ok:
-        raise ActFailed(f"{side.name}: {what} ended with {done.rc}: {done.error_text or done.text.strip()}")

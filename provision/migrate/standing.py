@@ -37,6 +37,10 @@ class Record:
     models_from: str = ""
     schema: str = SCHEMA
 
+    def ends(self, machine: str) -> tuple[str, str]:
+        """Source and target, as ``machine`` has this record."""
+        return (machine, self.peer) if self.role == "source" else (self.peer, machine)
+
     def dump(self) -> bytes:
         return (json.dumps(asdict(self), indent=1) + "\n").encode()
 
@@ -118,6 +122,18 @@ def records(machine: Machine, host: Snapshot) -> list[Record]:
     return [one for one in found if one is not None]
 
 
+def unclosed(machine: Machine, host: Snapshot, own: str) -> list[Refusal]:
+    """Why this machine is not taken back to before kpro: a service of it is being moved, or was and can still go back.
+    ``own``: the migration that asks, which may. Raises CouldNotLook and ValueError."""
+    found = []
+    for one in records(machine, host):
+        if one.state == "open" and one.run != own:
+            found.append(_open(machine, one, f"machine {machine.name}"))
+        elif one.state == "moved":
+            found.append(_moved(machine, one))
+    return found
+
+
 def told(one: Mapping[str, Any]) -> str:
     """A record in one line."""
     way = f"to {one['peer']}" if one["role"] == "source" else f"from {one['peer']}"
@@ -147,17 +163,36 @@ def _record(host: Snapshot, service: Service) -> Record | None:
     return None if text is None else parse(text)
 
 
+def _open(machine: Machine, record: Record, where: str) -> Refusal:
+    source, target = record.ends(machine.name)
+    return Refusal(
+        where,
+        f"migration {record.run} of {record.service} from {source} to {target} is open since {record.since}, at step "
+        f"{record.step}",
+        "two hands on one service could leave two hosts that answer, or none",
+        f"provision migrate {source} {target} --resume, or --rollback",
+    )
+
+
+def _moved(machine: Machine, record: Record) -> Refusal:
+    source, target = record.ends(machine.name)
+    why = (
+        "what would be stopped here is the only way back"
+        if record.role == "source"
+        else "what would be taken away here is the only host that serves it"
+    )
+    return Refusal(
+        f"machine {machine.name}",
+        f"{record.service} was moved from {source} to {target} (run {record.run}), and that is not closed",
+        why,
+        f"provision migrate {source} {target} --finalize, or --rollback, then this again",
+    )
+
+
 def _of_record(machine: Machine, service: Service, record: Record, where: str) -> Iterator[Refusal]:
-    ends = (machine.name, record.peer) if record.role == "source" else (record.peer, machine.name)
-    move = f"{service.name} from {ends[0]} to {ends[1]}"
-    command = f"provision migrate {ends[0]} {ends[1]}"
+    command = " ".join(("provision migrate", *record.ends(machine.name)))
     if record.state == "open":
-        yield Refusal(
-            where,
-            f"migration {record.run} of {move} is open since {record.since}, at step {record.step}",
-            "two hands on one service could leave two hosts that answer, or none",
-            f"{command} --resume, or --rollback",
-        )
+        yield _open(machine, record, where)
     elif record.role == "source" and record.state == "moved":
         yield Refusal(
             where,

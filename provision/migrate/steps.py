@@ -28,8 +28,9 @@ class Step:
     ``needs``: empty, or why it cannot begin. ``undo``: takes it back, whether it was done or only begun.
 
     ``window``: from here on requests are kept off the source, and a red step is taken back at once. ``passed``: where
-    it holds, have all before it passed, also those that leave nothing to look at? ``cold``: is it part of a migration
-    without a source? ``text``, ``proof``, ``way_back``: for people.
+    it holds, have all before it passed, also those that are ``fleeting`` (nothing is left of their proof to look at,
+    and a later step stands for it)? ``cold``: is it part of a migration without a source? ``text``, ``proof``,
+    ``way_back``: for people.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Step:
     window: bool = False
     passed: Callable[[Moving], bool] = _never
     cold: bool = True
+    fleeting: bool = False
 
 
 def _in_sync(phase: str) -> Callable[[Moving], bool]:
@@ -93,6 +95,7 @@ STEPS: tuple[Step, ...] = (
         on_proof.answers,
         on_proof.answers_hold,
         cold=False,
+        fleeting=True,
     ),
     Step(
         "speed",
@@ -101,6 +104,7 @@ STEPS: tuple[Step, ...] = (
         "nothing to undo",
         on_proof.speed,
         on_proof.speed_holds,
+        fleeting=True,
     ),
     Step(
         "drain",
@@ -123,6 +127,7 @@ STEPS: tuple[Step, ...] = (
         undo=on_files.undelta,
         window=True,
         cold=False,
+        fleeting=True,
     ),
     Step(
         "verify",
@@ -131,6 +136,7 @@ STEPS: tuple[Step, ...] = (
         "nothing to undo",
         on_files.verify,
         window=True,
+        fleeting=True,
     ),
     Step(
         "activate",
@@ -148,6 +154,7 @@ STEPS: tuple[Step, ...] = (
         "nothing to undo",
         on_target.gate,
         window=True,
+        fleeting=True,
     ),
     Step(
         "switch",
@@ -167,6 +174,7 @@ STEPS: tuple[Step, ...] = (
         "nothing to undo",
         cut.watch,
         window=True,
+        fleeting=True,
     ),
     Step(
         "stop",

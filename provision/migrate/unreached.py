@@ -24,7 +24,7 @@ def read(side: Live | Dead, ends: Ends) -> Record | None:
     role, peer = ("target", ends.source) if side is ends.target else ("source", ends.target)
     if one.role == role and (peer is None or one.peer == peer.name):
         return one
-    source, target = (side.name, one.peer)[:: 1 if one.role == "source" else -1]
+    source, target = one.ends(side.name)
     raise ValueError(
         f"{one.service} is moved from {source} to {target} (run {one.run}), not "
         + (

@@ -9,9 +9,14 @@ import pytest
 from provision.migrate import fence, finalize, on_target, record
 from provision.migrate.finalize import finalize as give_up
 from provision.run.errors import ActFailed
+from provision.stack import going_back
 from tests.unit.migrate.test_runbook import World, begun, world
 
 __all__ = ["world"]
+
+
+scripts: list[str] = []
+"""What ran in the source's guest."""
 
 
 @pytest.fixture
@@ -23,7 +28,13 @@ def did(world: World, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(on_target, "runs", lambda side: False)
     monkeypatch.setattr(fence, "look", lambda side: fence.Standing(world.m.run, True, True, {}))
     monkeypatch.setattr(fence, "take_away", lambda side, run: done.append("fence away"))
-    monkeypatch.setattr(finalize, "_do", lambda side, script, what: done.append(what))
+
+    def inside(side: Any, script: str, what: str, timeout: float = 60) -> None:
+        done.append(what)
+        scripts.append(script)
+
+    scripts.clear()
+    monkeypatch.setattr(finalize, "inside", inside)
     monkeypatch.setattr(record, "remove", lambda side: done.append(f"record of {side.name} away"))
     for side in world.m.sides:
         names: dict[str, Any] = {
@@ -40,6 +51,13 @@ def test_the_fence_goes_last_and_the_source_says_for_good_where_it_went(world: W
     give_up(world.m, remove_models=False)
     assert did == ["disabling its unit", "removing its unit", "fence away", "record of b away"]
     assert world.m.source.kept.state == "finalized"  # type: ignore[union-attr]
+
+
+def test_no_profile_that_was_kept_to_go_back_to_stays_with_its_key(world: World, did: list[str]) -> None:
+    give_up(world.m, remove_models=False)
+    (removal,) = [one.split() for one in scripts if "rm -rf" in one]
+    kept = ["/etc/kpro/tiny.env", "/etc/kpro/tiny.key", *going_back.paths("tiny")]
+    assert [path for path in kept if path not in removal and path.rpartition("/")[0] not in removal] == []
 
 
 def test_a_source_is_never_given_up_while_the_target_does_not_generate(
