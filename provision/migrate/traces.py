@@ -16,8 +16,8 @@ def staged(service: Service) -> tuple[str, ...]:
 
 
 def of(service: Service) -> tuple[str, ...]:
-    """All of it but what a migration puts beside the unit (provision.migrate.fence). The key is in several of them. What
-    was measured and judged of the service stays: /var/lib/kpro/baselines and trials."""
+    """All of it but what a migration puts beside the unit (provision.migrate.fence). The key is in several of them.
+    What was measured and judged of the service stays: /var/lib/kpro/baselines and trials."""
     name = service.name
     return (
         unit_file(service),
