@@ -8,7 +8,19 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from provision.migrate import cold, fence, files, finalize, live, present, runbook, standing, steps, unreached
+from provision.migrate import (
+    cold,
+    fence,
+    files,
+    finalize,
+    led,
+    live,
+    present,
+    runbook,
+    standing,
+    steps,
+    unreached,
+)
 from provision.migrate.asked import Asked, both_ends
 from provision.migrate.ends import Pair
 from provision.migrate.live import Ends
@@ -77,7 +89,9 @@ def _look(ask: Asked, ends: Ends, pair: Pair, m: Moving) -> Shown:
         more += alive
         shown = replace(shown, notes=(*notes, *shown.notes))
     if m.traffic is not None:
-        more += m.traffic.check(cold=m.cold)
+        against, told = led.look(m, m.traffic, shown)
+        more += against
+        shown = replace(shown, notes=(*told, *shown.notes))
     if more:
         shown = present.refused(shown, more)
     present.shown(shown, quiet=ask.as_json)

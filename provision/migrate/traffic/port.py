@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from provision.plan import Refusal
 from provision.run.errors import ActFailed
 
+if TYPE_CHECKING:
+    from provision.migrate.traffic.door import Door
+
 Who = Literal["source", "target", "nobody", "unknown"]
+Role = Literal["source", "target"]
 
 
 @dataclass(frozen=True)
@@ -18,6 +23,18 @@ class Seen:
 
     who: Who
     said: str
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of both ends, by their role: the machine's ``names``, the ``addresses`` of machine and guest, the
+    service's own ``ports``. ``left``: what an earlier migration of the service has done to the server of a machine, in
+    a sentence; it is over."""
+
+    names: Mapping[Role, str]
+    addresses: Mapping[Role, frozenset[str]]
+    ports: Mapping[Role, int]
+    left: Mapping[Role, str] = field(default_factory=dict)
 
 
 class TrafficError(ActFailed):
@@ -34,12 +51,19 @@ class Traffic(Protocol):
     def name(self) -> str:
         """What it is, and where."""
 
-    def check(self, *, begun: bool = False, cold: bool = False) -> list[Refusal]:
+    def check(self, *, begun: bool = False, cold: bool = False, known: Known | None = None) -> list[Refusal]:
         """All that stands against leading requests here; changes nothing.
 
         ``begun``: the migration has set something here already. ``cold``: the source serves no more;
-        what shows that it does is refused (``lives``).
+        what shows that it does is refused (``lives``). ``known``: of the two ends, where that was looked at.
         """
+
+    def notes(self, known: Known) -> list[str]:
+        """What is odd about where requests are led, and may be meant so. Raises nothing."""
+
+    def door(self, who: Role, *, led: bool) -> Door | None:
+        """Where requests to ``who`` come to, to be asked; None: that is not known here. ``led``: they go there now.
+        Raises TrafficError."""
 
     def lives(self) -> list[Refusal]:
         """Every sign here that the source of a cold move still serves, or that this cannot be told. Raises nothing."""
