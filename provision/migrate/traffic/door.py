@@ -13,8 +13,9 @@ from provision.host.transport import Completed, TransportError
 from provision.migrate import probe
 from provision.migrate.probe import InGuest
 from provision.migrate.traffic import same
-from provision.migrate.traffic.asking import Address, Reply, Request, ask
-from provision.migrate.traffic.port import TrafficError
+from provision.migrate.traffic.asking import ask
+from provision.migrate.traffic.messages import Address, Reply, Request
+from provision.migrate.traffic.port import Door, TrafficError
 from provision.migrate.traffic.same import Counters, Said
 from provision.migrate.traffic.ways import Way
 
@@ -30,9 +31,8 @@ _PAUSE_S = 1.0
 
 
 @dataclass(frozen=True)
-class Door:
-    """``at`` is what is led to, as ``host`` reaches it by ``way``. ``name``: what the operator calls it. ``up``: does
-    what leads the requests take it for healthy? ``mend``: what to correct where somebody else answers there."""
+class Entrance:
+    """A ``Door``: ``at``, as ``host`` reaches it by ``way``."""
 
     way: Way = field(repr=False)
     at: Address

@@ -14,10 +14,10 @@ from typing import NoReturn
 
 from provision.host.transport import TransportError
 from provision.migrate.traffic import judge, place, runtime
-from provision.migrate.traffic.asking import Address
-from provision.migrate.traffic.door import Door
+from provision.migrate.traffic.door import Entrance
 from provision.migrate.traffic.judge import Answers
-from provision.migrate.traffic.port import Known, Role, Seen, TrafficError, Who
+from provision.migrate.traffic.messages import Address
+from provision.migrate.traffic.port import Door, Known, Role, Seen, TrafficError, Who
 from provision.migrate.traffic.runtime import CMAINT, FDRAIN, Backend, NotRead, Server
 from provision.migrate.traffic.stats_socket import NoSocket, ask
 from provision.migrate.traffic.ways import Way
@@ -64,7 +64,7 @@ class Proxy:
     def door(self, who: Role, *, led: bool) -> Door:
         name = self.spec.source if who == "source" else self.spec.target
         server = self._server(self._backend(), name)
-        return Door(
+        return Entrance(
             self.way,
             Address(server.host, server.port, "any" if server.tls else ""),
             self.host,

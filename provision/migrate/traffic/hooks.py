@@ -11,8 +11,8 @@ from typing import NoReturn, get_args
 
 from provision.host.transport import Completed, TransportError
 from provision.migrate.traffic import program
-from provision.migrate.traffic.door import Door, of_url
-from provision.migrate.traffic.port import Known, Role, Seen, TrafficError, Who
+from provision.migrate.traffic.door import Entrance, of_url
+from provision.migrate.traffic.port import Door, Known, Role, Seen, TrafficError, Who
 from provision.migrate.traffic.told import last_lines, secrets, shown
 from provision.migrate.traffic.ways import here
 from provision.plan import Refusal
@@ -72,7 +72,7 @@ class Programs:
         """Only the one who gets the requests answers at the address of all."""
         if self.spec.probe is None or not led:
             return None
-        return Door(
+        return Entrance(
             here,
             of_url(self.spec.probe),
             "this controller",

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import Literal, Protocol
 
+from provision.migrate.traffic.messages import Reply, Request
 from provision.plan import Refusal
 from provision.run.errors import ActFailed
-
-if TYPE_CHECKING:
-    from provision.migrate.traffic.door import Door
 
 Who = Literal["source", "target", "nobody", "unknown"]
 Role = Literal["source", "target"]
@@ -39,6 +37,29 @@ class Known:
 
 class TrafficError(ActFailed):
     """Requests were not led where they were to go; the message says what was seen and the next step."""
+
+
+class Door(Protocol):
+    """Where requests are led to, to be asked as what leads them asks."""
+
+    @property
+    def name(self) -> str:
+        """What the operator calls it, with its address."""
+
+    @property
+    def host(self) -> str:
+        """From where it is asked."""
+
+    @property
+    def up(self) -> bool:
+        """Does what leads the requests take it for healthy?"""
+
+    @property
+    def mend(self) -> str:
+        """What to correct where somebody else answers there."""
+
+    def asked(self, *requests: Request) -> list[Reply]:
+        """Raises TrafficError where the host could not ask."""
 
 
 class Traffic(Protocol):

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from checks.data.metric_names import METRICS
-from provision.migrate.traffic.asking import Reply
+from provision.migrate.traffic.messages import Reply
 
 Counters = Mapping[str, float]
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from provision.host.transport import Completed
 from provision.migrate.traffic import ways
-from provision.migrate.traffic.asking import Address
-from provision.migrate.traffic.door import Door
+from provision.migrate.traffic.door import Entrance
+from provision.migrate.traffic.messages import Address
 from provision.spec import Engine, Model, Service
 
 KEY = "sk-of-the-service-0123456789"
@@ -118,7 +118,7 @@ def side(port: int) -> Side:
     return Side(Service(name="door-test", engine=engine, model=model, listen="127.0.0.1", port=port))
 
 
-def door(port: int) -> Door:
-    return Door(
+def door(port: int) -> Entrance:
+    return Entrance(
         ways.here, Address("127.0.0.1", port), "proxy1", f"server two (127.0.0.1:{port})", mend="correct it"
     )

@@ -14,8 +14,9 @@ import pytest
 from provision.host.transport import Completed
 from provision.migrate.traffic import door as doors
 from provision.migrate.traffic import ways
-from provision.migrate.traffic.asking import Address, Request, ask
+from provision.migrate.traffic.asking import ask
 from provision.migrate.traffic.door import foreign, leads_to, of_url
+from provision.migrate.traffic.messages import Address, Request
 from provision.migrate.traffic.port import TrafficError
 from tests.unit.migrate.traffic.engines import KEY, Serving, Side, door, serving, side
 
