@@ -32,7 +32,7 @@ class Side(engines.Side):
         return Completed(0, self.addresses.encode(), b"")
 
     def inside(self, script: str, *, stdin: bytes = b"", timeout: float | None = 60) -> Completed:
-        if "hostname" in script:
+        if "hostname -I" in script:
             raise TransportError("its guest is absent")
         return super().inside(script, stdin=stdin, timeout=timeout)
 
