@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from urllib.parse import urlsplit
 
@@ -54,7 +54,7 @@ class Entrance:
 
 def leads_to(door: Door, side: InGuest, key: str, sleep: Callable[[float], None] = time.sleep) -> str:
     """One sentence of what was proven: tokens came through the door, and from the side's own service. ``key`` goes to
-    nobody whose counters show that he is another one. Raises TrafficError."""
+    nobody whose counters, or whose answer without it, show that he is another one. Raises TrafficError."""
     own = _Own(side, key)
     before = own.counters()
     (page,) = door.asked(_METRICS)
@@ -103,6 +103,7 @@ def _by_answers(
     door: Door, side: InGuest, own: _Own, before: Counters | None, sleep: Callable[[float], None]
 ) -> str:
     """Without counters at both places: what it generates is what the service does, greedily."""
+    own.turns_away_alike(door)
     for _ in range(_ALIKE):
         said = _generates(door, side, own, before or {}, sleep)
         mine = own.said()
@@ -159,6 +160,16 @@ class _Own:
 
     def counters(self) -> Counters | None:
         return same.counters(self._asked(_METRICS))
+
+    def turns_away_alike(self, door: Door) -> None:
+        """Who takes a request without the key otherwise than the service does is not shown it. Raises TrafficError."""
+        if not self.completion.key:
+            return
+        bare = replace(self.completion, key="")
+        (there,), mine = door.asked(bare), self._asked(bare)
+        if (there.kind, there.status) != (mine.kind, mine.status):
+            said = f"{there.words()} without a key, and of the service: {mine.words()}"
+            raise TrafficError(_foreign(door, self._side, said))
 
     def steady(self) -> bool:
         """Do its readings fit each other? Not where each of several workers counts for itself."""

@@ -54,7 +54,7 @@ class Serving:
         self.keys.append(key)
         if self.status != 200:
             return self.status, "unlucky"
-        if key != f"Bearer {self.key}":
+        if key != (f"Bearer {self.key}" if self.key else ""):
             return 401, json.dumps({"error": "Unauthorized"})
         self.made += 8 if self.counts else 0
         return 200, json.dumps({"choices": [{"text": self.text}], "usage": {"completion_tokens": 8}})
