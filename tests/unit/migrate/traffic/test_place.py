@@ -41,6 +41,7 @@ def test_servers_that_fit_both_ends_are_neither_refused_nor_told() -> None:
             "192.0.2.5:8000",
             ("kpro6 (192.0.2.6:9000)", "own port on kpro6 is 8000", "proven now"),
         ),
+        ("192.0.2.6:8000", "192.0.2.6:9000", ("192.0.2.6 is none of the addresses that are known of kpro5",)),
         (
             "192.0.2.6:8000",
             "198.51.100.1:8000",
