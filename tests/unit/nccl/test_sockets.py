@@ -188,7 +188,7 @@ def test_the_rate_at_every_size_is_told_when_it_is_asked_for(rig: Rig) -> None:
     said = rig.run("--size", "1M", "--curve")
     sizes = [row["bytes"] for row in said.report["facts"]["rates"]]
     assert sizes == [8 << power for power in range(18)]
-    assert all(row["us"] > 0 and row["busbw"] > 0 for row in said.report["facts"]["rates"])
+    assert all(row["us"] >= 0 and row["busbw"] > 0 for row in said.report["facts"]["rates"])
     assert "8 B in" in said.of("nccl.busbw")["message"]
     assert rig.run("--size", "1M").report["facts"]["rates"] == []
 
