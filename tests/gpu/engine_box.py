@@ -1,9 +1,9 @@
 """Inventory of a session: this machine's GPUs in one container, in it a real vLLM that lies on the machine as a tree.
 
 KPRO_CASE says what is to serve: ``good``, ``eager`` (the same without CUDA graphs), ``beaten`` (no speculation, with
-the good one as its candidate), ``try-NAME`` (good, with the drafter NAME of the folder as its candidate), or ``tp2`` (no
-speculation, over two GPUs); or that nothing serves: ``both`` (all GPUs in one container), ``apart`` (a container for
-each GPU). scripts/gpu-engine and scripts/gpu-pair write the rest of the environment."""
+the good one as its candidate), ``try-NAME`` (good, with the drafter NAME of the folder as its candidate), or ``tp2``
+(no speculation, over two GPUs); or that nothing serves: ``both`` (all GPUs in one container), ``apart`` (a container
+for each GPU). scripts/gpu-engine and scripts/gpu-pair write the rest of the environment."""
 
 from __future__ import annotations
 

@@ -92,7 +92,8 @@ def start(
     kept = ["--record", str(RECORDS / f"{record}.record.json")] if record else []
     program = shutil.which("provcheck")
     argv = [program] if program else [sys.executable, "-m", "checks"]
-    out, err = TemporaryFile("w+"), TemporaryFile("w+")
+    out = TemporaryFile("w+")  # noqa: SIM115 - read at the end, by Running.end
+    err = TemporaryFile("w+")  # noqa: SIM115
     process = subprocess.Popen(
         [*before, *argv, *arguments, *kept, "--json"],
         env={**os.environ, **variables, "KPRO_SESSION_TAG": tag},
