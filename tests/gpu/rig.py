@@ -129,6 +129,18 @@ def in_flight(running: Running, held: int, seconds: float = 60) -> list[int]:
     raise AssertionError(f"the ranks did not come to their collectives in {seconds} s: {running.look()}")
 
 
+def idle(seconds: float = 20) -> None:
+    """The GPUs once nobody has memory on them: what was killed may take a moment to go."""
+    import pynvml
+
+    pynvml.nvmlInit()
+    handles = [pynvml.nvmlDeviceGetHandleByIndex(n) for n in range(pynvml.nvmlDeviceGetCount())]
+    end = time.monotonic() + seconds
+    while any(pynvml.nvmlDeviceGetComputeRunningProcesses(handle) for handle in handles):
+        assert time.monotonic() < end, "a GPU is still in use"
+        time.sleep(0.05)
+
+
 def _used(pynvml: Any, handle: Any) -> int:
     return int(pynvml.nvmlDeviceGetMemoryInfo(handle).used)
 

@@ -31,9 +31,10 @@ pytestmark = pytest.mark.skipif(GPUS == 1, reason="one GPU is here: these tests 
 
 
 @pytest.fixture(autouse=True)
-def _multicast_off(monkeypatch: pytest.MonkeyPatch) -> None:
+def _multicast_off_and_gpus_idle(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in OFF.items():
         monkeypatch.setenv(name, value)
+    rig.idle()
 
 
 @pytest.fixture(scope="module")
