@@ -15,6 +15,7 @@ import re
 import signal
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -53,21 +54,32 @@ def look(pid: int) -> dict[str, Any] | None:
     }
 
 
+def sweep(pids: Iterable[int], seen: dict[int, dict[str | None, list[str]]]) -> list[dict[str, Any]]:
+    """What is new among these processes; ends those that communicate without the variables."""
+    rows = []
+    for pid in pids:
+        if (row := look(pid)) is None:
+            continue
+        known = seen.setdefault(pid, {})
+        if row["kind"] in known:
+            continue
+        # A process that renames itself may write its new name over its environment: the first look counts.
+        row["missing"] = known[row["kind"]] = next(iter(known.values()), row["missing"])
+        if row["missing"] and row["kind"]:
+            os.kill(pid, signal.SIGKILL)
+            row["ended"] = True
+        rows.append(row)
+    return rows
+
+
 def watch(path: Path) -> None:
+    """Every process of the machine: only for one that is this session's alone."""
     seen: dict[int, dict[str | None, list[str]]] = {}
     with path.open("a") as file:
         while True:
-            for entry in os.scandir("/proc"):
-                if not entry.name.isdigit() or (row := look(int(entry.name))) is None:
-                    continue
-                known = seen.setdefault(row["pid"], {})
-                if row["kind"] in known:
-                    continue
-                # A process that renames itself may write its new name over its environment: the first look counts.
-                row["missing"] = known[row["kind"]] = next(iter(known.values()), row["missing"])
-                if row["missing"] and row["kind"]:
-                    os.kill(row["pid"], signal.SIGKILL)
-                    row["ended"] = True
+            for row in sweep(
+                [int(entry.name) for entry in os.scandir("/proc") if entry.name.isdigit()], seen
+            ):
                 file.write(json.dumps(row) + "\n")
                 file.flush()
             time.sleep(PAUSE_S)
