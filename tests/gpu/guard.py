@@ -16,6 +16,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,8 @@ def sweep(pids: Iterable[int], seen: dict[int, dict[str | None, list[str]]]) -> 
         # A process that renames itself may write its new name over its environment: the first look counts.
         row["missing"] = known[row["kind"]] = next(iter(known.values()), row["missing"])
         if row["missing"] and row["kind"]:
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
             row["ended"] = True
         rows.append(row)
     return rows
