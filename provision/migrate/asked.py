@@ -31,10 +31,14 @@ class Asked:
 
 def both_ends(ask: Asked) -> tuple[End, End, tuple[Path, Path]]:
     """Both ends of the one service that both inventories name. Raises InventoryRefused and ValueError."""
-    loaded = [
-        inventories.load(ask.source, files=not ask.cold, names=not ask.cold),
-        inventories.load(ask.target),
-    ]
+    loaded, wrong = [], []
+    for word, here in ((ask.source, not ask.cold), (ask.target, True)):
+        try:
+            loaded.append(inventories.load(word, files=here, names=here))
+        except inventories.InventoryRefused as error:
+            wrong += [reason for reason in error.reasons if reason not in wrong]
+    if wrong:
+        raise inventories.InventoryRefused(wrong)
     for word, one in zip((ask.source, ask.target), loaded, strict=True):
         if len(one.machines) != 1:
             raise ValueError(

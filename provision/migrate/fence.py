@@ -15,12 +15,11 @@ from dataclasses import dataclass
 
 from provision.migrate import standing
 from provision.migrate.probe import InGuest, inside
-from provision.migrate.standing import FENCES
+from provision.migrate.standing import DROP_IN, FENCES
 from provision.plan import Refusal
 from provision.run.errors import ActFailed
 from provision.run.journal import now
 from provision.spec import Service
-from provision.stack.conflicts import FENCE
 
 _SCHEMA = "kpro-fence/1"
 
@@ -30,7 +29,7 @@ def marker(service: Service) -> str:
 
 
 def drop_in(service: Service) -> str:
-    return f"/etc/systemd/system/{service.unit}.d/{FENCE}"
+    return f"/etc/systemd/system/{service.unit}.d/{DROP_IN}"
 
 
 def text(service: Service, run: str, peer: str) -> str:

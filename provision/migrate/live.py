@@ -197,10 +197,11 @@ def connected(
     back: bool = False,
 ) -> Iterator[Ends]:
     """Connects to both machines, the target alone when ``cold``; gives their locks back at the end. ``paths``: of both
-    inventory files. Raises Unreachable when one cannot be reached; on the way ``back`` only when neither can."""
+    inventory files. Raises Unreachable when one cannot be reached, for both at once; on the way ``back`` only when
+    neither can."""
     with ExitStack() as stack:
 
-        def reach(end: End, path: Path, within: Session | None = None) -> Run | str:
+        def reach(end: End, path: Path, within: Session | None = None) -> Run | Unreachable:
             try:
                 return stack.enter_context(
                     runner.connected(
@@ -214,24 +215,27 @@ def connected(
                     )
                 )
             except Unreachable as error:
-                if not back or cold:
-                    raise
-                return _of_machine(str(error))
+                return error
 
         there = reach(target, paths[1])
         two = (
-            Dead(target, there)
-            if isinstance(there, str)
+            Dead(target, _of_machine(there))
+            if isinstance(there, Unreachable)
             else LiveTarget(there, target, paths[1], say, reboot)
         )
         if cold:
+            if isinstance(there, Unreachable):
+                raise there
             yield Ends(None, two)
             return
         here = reach(source, paths[0], two.session if isinstance(two, Live) else None)
-        if isinstance(here, str):
-            if isinstance(there, str):
-                raise Unreachable(f"{there}\n{here}")
-            yield Ends(Dead(source, here), two)
+        missing = [_of_machine(one) for one in (there, here) if isinstance(one, Unreachable)]
+        if len(missing) > (1 if back else 0):
+            if isinstance(here, Unreachable) and not back:
+                missing.append(f"Where {source.name} is dead for good: --cold (docs/migration.md)")
+            raise Unreachable("\n".join(missing))
+        if isinstance(here, Unreachable):
+            yield Ends(Dead(source, _of_machine(here)), two)
             return
         one = Live(here, source)
         try:
@@ -241,8 +245,9 @@ def connected(
                 one.give_back()
 
 
-def _of_machine(text: str) -> str:
+def _of_machine(error: Unreachable) -> str:
     """Why the machine is not reached; that its guests are not either goes without saying."""
+    text = str(error)
     lines = text.splitlines()
     return next((line for line in lines if not line.startswith("@guest/")), text)
 

@@ -7,10 +7,8 @@ from collections.abc import Iterator
 from provision.migrate.case import Case, Rule, sure
 from provision.migrate.ends import End
 from provision.migrate.seen import GuestLook, UnitLook
+from provision.migrate.standing import DROP_IN
 from provision.plan import Refusal
-
-FENCE = "kpro-migrated.conf"
-"""The drop-in that an earlier migration left: it keeps the unit from being started."""
 
 
 def _cold(case: Case) -> str:
@@ -76,7 +74,7 @@ def _drift(case: Case) -> Iterator[Refusal]:
     unit = _unit(seen)
     if unit is None:
         return
-    left = tuple(path for path in unit.drop_ins if not path.endswith(f"/{FENCE}"))
+    left = tuple(path for path in unit.drop_ins if not path.endswith(f"/{DROP_IN}"))
     if left and end.service.found is None:
         yield _other(end, f"{unit.name} is changed by hand: {', '.join(left)}")
     if end.service.found is not None:
@@ -119,7 +117,7 @@ def _fenced(case: Case) -> Iterator[Refusal]:
             continue
         unit = looks.guest.unit
         fence = (
-            [path for path in unit.drop_ins if path.endswith(f"/{FENCE}")]
+            [path for path in unit.drop_ins if path.endswith(f"/{DROP_IN}")]
             if isinstance(unit, UnitLook)
             else []
         )

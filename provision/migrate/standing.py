@@ -15,6 +15,8 @@ FOLDER = "/var/lib/kpro/migrations"
 """On both machines."""
 FENCES = "/var/lib/kpro/migrated"
 """In the guest of a source: while a file of the service's name lies there, its unit does not start."""
+DROP_IN = "kpro-migrated.conf"
+"""The drop-in of its unit that makes it so (provision.migrate.fence)."""
 SCHEMA = "kpro-migration/1"
 
 Role = Literal["source", "target"]
@@ -90,7 +92,11 @@ def requests(machine: Machine) -> list[str]:
 
 def guest_requests(guest: Guest) -> list[str]:
     """What the snapshot of a guest has to look at."""
-    return [f"file:{fence(service.name)}" for service in guest.services]
+    return [
+        request
+        for service in guest.services
+        for request in (f"file:{fence(service.name)}", f"dir:{_drop_ins(service)}")
+    ]
 
 
 def refusals(
@@ -102,18 +108,22 @@ def refusals(
             where = f"machine.guests[{at}].services[{number}]"
             try:
                 record = _record(host, service)
+                fenced = list(_fenced(service, guests.get(guest.name), where))
             except (CouldNotLook, ValueError) as error:
                 yield Refusal(
                     where,
-                    f"{path(service.name)} cannot be read: {error}",
+                    f"{path(service.name)}, or the fence in its guest, cannot be read: {error}",
                     "it says whether the service is being moved, or was, and two hosts must not answer",
                     "look at it; where no migration is open (provision runs), remove it",
                 )
                 continue
-            if record is not None and record.run != own:
-                yield from _of_record(machine, service, record, where)
-            elif record is None:
-                yield from _fenced(service, guests.get(guest.name), where)
+            if record is None:
+                yield from fenced
+            elif record.run == own:
+                # The own fence is the source's; at the target it is another migration's.
+                yield from fenced if record.role == "target" else ()
+            else:
+                yield from list(_of_record(machine, service, record, where)) or fenced
 
 
 def records(machine: Machine, host: Snapshot) -> list[Record]:
@@ -210,11 +220,23 @@ def _of_record(machine: Machine, service: Service, record: Record, where: str) -
         )
 
 
+def _drop_ins(service: Service) -> str:
+    return f"/etc/systemd/system/{service.unit}.d"
+
+
 def _fenced(service: Service, inside: Snapshot | None, where: str) -> Iterator[Refusal]:
-    if inside is not None and inside.file(fence(service.name)) is not None:
+    if inside is None:
+        return
+    drop_ins = (inside.data("dir", _drop_ins(service)) or b"").decode(errors="replace").split()
+    found = [f"{_drop_ins(service)}/{DROP_IN}"] if DROP_IN in drop_ins else []
+    if inside.file(fence(service.name)) is not None:
+        found.append(fence(service.name))
+    if found:
         yield Refusal(
             where,
-            f"{fence(service.name)} lies in the guest: {service.name} was moved to another host, or is being moved",
+            f"{' and '.join(found)} {'lie' if found[1:] else 'lies'} in the guest: {service.name} was moved to another "
+            "host, or is being moved",
             "its unit does not start while that is so, because two hosts must not answer",
-            "provision migrate SOURCE TARGET --rollback brings it back; where no other host has it, remove that file",
+            "provision migrate SOURCE TARGET --rollback brings it back; where no other host has it, remove "
+            f"{'them' if found[1:] else 'it'} (then systemctl daemon-reload)",
         )

@@ -4,29 +4,19 @@ from __future__ import annotations
 
 from checks.snapshot import Snapshot
 from provision.host import view
+from provision.migrate.standing import DROP_IN
 from provision.plan import Refusal
 from provision.spec import Guest
 from provision.stack import former
 from provision.stack.desired import DesiredService
 
-FENCE = "kpro-migrated.conf"
-"""The drop-in that keeps a service which moved to another host from starting here (provision.migrate.fence)."""
-
 
 def drop_ins(desired: DesiredService, inside: Snapshot | None, refusals: list[Refusal], where: str) -> None:
-    """A drop-in made by hand can take the gate away or open the port to the world, and the unit's file stays equal."""
+    """A drop-in made by hand can take the gate away or open the port to the world, and the unit's file stays equal.
+    Of a migration's own one provision.migrate.standing tells."""
     folder = f"{desired.unit_path}.d"
-    names = (inside.data("dir", folder) or b"").decode(errors="replace").split() if inside is not None else []
-    if FENCE in names:
-        names.remove(FENCE)
-        refusals.append(
-            Refusal(
-                where,
-                f"{desired.service.unit} has the fence of a migration, {folder}/{FENCE}",
-                "while its service moves, or is on another host, nothing may start it here",
-                "provision migrate SOURCE TARGET --resume, or --rollback",
-            )
-        )
+    found = (inside.data("dir", folder) or b"").decode(errors="replace").split() if inside is not None else []
+    names = [name for name in found if name != DROP_IN]
     if names:
         refusals.append(
             Refusal(

@@ -168,7 +168,10 @@ def machine(request: pytest.FixtureRequest, container: Container) -> Machine:
 
 @pytest.fixture(scope="module")
 def alone() -> Iterator[None]:
-    """The machine has one lock for all changing runs; two test sessions would meet there."""
+    """The machine has one lock for all changing runs; two test sessions would meet there, and workers do not."""
+    if apart.outside:
+        yield
+        return
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / ".chain").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

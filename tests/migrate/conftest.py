@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from provision.guest import root
+from tests.guest import apart
 from tests.migrate.rig import HOST_PACKAGES, Pair, make_pair, sh
 
 # Read before any test gets a home of its own: a root is built once for all sessions.
@@ -21,7 +22,7 @@ CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kpro
 def _root(packages: tuple[str, ...]) -> Path:
     script = root.build_script("bookworm", packages, folder=str(CACHE))
     built = subprocess.run(
-        ["sh", "-s"], input=script, capture_output=True, text=True, timeout=600, check=False
+        [*apart.outside, "sh", "-s"], input=script, capture_output=True, text=True, timeout=600, check=False
     )
     assert built.returncode == 0, built.stderr[-3000:]
     return Path(built.stdout.strip())

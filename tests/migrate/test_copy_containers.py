@@ -43,11 +43,13 @@ def container(host: Host, first: int | None) -> None:
         lines.append("lxc.mount.auto = proc:mixed sys:ro")
     host.sh(f"cat > {folder}/config", stdin=("\n".join(lines) + "\n").encode())
     host.sh(f"lxc-start -n {GUEST} -l debug -o /tmp/lxc.log || {{ grep ERROR /tmp/lxc.log; exit 1; }}")
-    # It is called running before its first process has its own root.
+    # It is called running before its first process has its own root, and can be asked for that before it has one.
+    same = '[ "$(stat -Lc %d:%i /proc/$p/root)" = "$(stat -Lc %d:%i /)" ]'
+    sleeps = "[ \"$(tr '\\0' ' ' < /proc/$p/cmdline)\" = '/bin/sleep infinity ' ]"
     host.sh(
-        f'p=$(lxc-info -n {GUEST} -pH); n=0; until [ "$(stat -Lc %d:%i /proc/$p/root)" != "$(stat -Lc %d:%i /)" ] && '
-        "[ \"$(tr '\\0' ' ' < /proc/$p/cmdline)\" = '/bin/sleep infinity ' ]; do n=$((n+1)); [ $n -lt 300 ] || exit 1; "
-        "sleep 0.1; done"
+        f"n=0; until p=$(lxc-info -n {GUEST} -pH) && ! {same} && {sleeps}; do n=$((n+1)); sleep 0.1; "
+        f"[ $n -lt 300 ] || {{ lxc-info -n {GUEST}; tail -n 30 /tmp/lxc.log; exit 1; }}; done",
+        timeout=180,
     )
 
 

@@ -97,8 +97,20 @@ def test_ci_runs_every_folder_of_tests_that_has_tests(checkout: Path) -> None:
         "guest",
         "wheel",
         "later",
-        str(5),
+        str(6),
     ], output
+
+
+def test_the_migrate_tier_shares_the_workers_of_the_guest_tier(checkout: Path) -> None:
+    for name, text in (("unit", PASSING), ("guest", PASSING), ("wheel", PASSING), ("migrate", FAILING)):
+        (checkout / "tests" / name).mkdir(exist_ok=True)
+        (checkout / f"tests/{name}/test_{name}.py").write_text(text)
+    script(checkout / "scripts/guest-tier", "exit 0")
+    code, output = run(checkout, "--all", ci=True)
+    told = {line.split()[0]: " ".join(line.split()[3:]) for line in output.splitlines() if " s  " in line}
+    assert (code, told["guest+migrate"]) == (1, "FAILED (exit 1): 1 passed, 1 failed, 0 skipped"), output
+    assert "migrate" not in told
+    assert run(checkout, "migrate")[0] == 1
 
 
 MEETS = """

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from provision.cli import main
+from provision.inventory import InventoryRefused
 from provision.migrate.asked import Asked, _with, both_ends
 
 _FILE = """\
@@ -111,3 +116,43 @@ def test_other_services_of_the_target_are_left_alone_and_their_folders_stay(tmp_
     assert guest.mounts == ()
     kept = _with(target.machine, guest, ())
     assert [(mount.source, mount.target) for mount in kept.mounts] == [("/srv/models", "/srv/models")]
+
+
+def test_two_wrong_inventories_are_both_told_at_once(tmp_path: Path) -> None:
+    paths = [tmp_path / name for name in ("a.py", "b.py")]
+    for path, wrong in zip(paths, ("Machine(name='a', gpus='x')", "no_such_name"), strict=True):
+        path.write_text(f"from provision.spec import Machine\n{wrong}\n")
+    with pytest.raises(InventoryRefused) as refused:
+        both_ends(asked(*map(str, paths)))
+    assert any("a.py" in reason and "gpus" in reason for reason in refused.value.reasons)
+    assert any("b.py" in reason and "no_such_name" in reason for reason in refused.value.reasons)
+
+
+def test_two_machines_that_are_not_reached_are_both_told_and_the_way_without_the_source(
+    tmp_path: Path,
+) -> None:
+    paths = inventory(tmp_path, "a", ["chat"]), inventory(tmp_path, "b", ["chat"])
+    for path, last in zip(map(Path, paths), (2, 3), strict=True):
+        path.write_text(re.sub(r"Ssh\(.*?\)\)", f"Ssh(host='127.0.0.{last}', port=1)", path.read_text()))
+
+    def run(*more: str) -> tuple[int, str]:
+        words = ["-c", "from provision.cli import main; main()", "migrate", *paths, "--dry-run", *more]
+        environment = os.environ | {"HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path)}
+        done = subprocess.run(
+            [sys.executable, *words],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+            env=environment,
+        )
+        return done.returncode, done.stderr
+
+    code, said = run()
+    assert code == 1, said
+    for word in ("127.0.0.2", "127.0.0.3", "Where a is dead for good: --cold"):
+        assert word in said
+    code, said = run("--cold")
+    assert code == 1, said
+    assert "127.0.0.3" in said
+    assert "127.0.0.2" not in said

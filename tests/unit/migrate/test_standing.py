@@ -31,11 +31,15 @@ def of(state: str, role: str = "source", service: str = "chat") -> str:
     return Record(RUN, service, role, "kpro5", "me", "drain", state, "then").dump().decode()  # type: ignore[arg-type]
 
 
-def reasons(record: str | None, fenced: bool = False, own: str = "", name: str = "chat") -> list[str]:
+def reasons(record: str | None, fenced: str = "", own: str = "", name: str = "chat") -> list[str]:
+    """``fenced``: "marker", "drop-in" or both, of chat."""
     host, guest = Seen(), Seen()
     for one in _SERVICES:
         host.put("file", standing.path(one.name), record if one.name == "chat" else None)
-        guest.put("file", standing.fence(one.name), "{}" if fenced and one.name == "chat" else None)
+        here = fenced if one.name == "chat" else ""
+        guest.put("file", standing.fence(one.name), "{}" if "marker" in here else None)
+        drop_ins = "kpro-migrated.conf\n" if "drop-in" in here else ""
+        guest.put("dir", f"/etc/systemd/system/{one.unit}.d", drop_ins + "override.conf\n")
     found = standing.of_service(BOX, host.snapshot, {"llm": guest.snapshot}, own, name)
     return [str(one) for one in found]
 
@@ -49,16 +53,20 @@ def test_a_service_that_never_moved_is_free() -> None:
 @pytest.mark.parametrize(
     ("record", "fenced", "said"),
     [
-        (of("open"), False, "--resume, or --rollback"),
-        (of("open", role="target"), False, "is open since then, at step drain"),
-        (of("moved"), False, "was moved to kpro5"),
-        (of("finalized"), False, "for good"),
-        (None, True, "lies in the guest: chat was moved"),
-        ("{torn", False, "cannot be read"),
+        (of("open"), "", "--resume, or --rollback"),
+        (of("open", role="target"), "", "is open since then, at step drain"),
+        (of("moved"), "", "was moved to kpro5"),
+        (of("moved"), "marker drop-in", "was moved to kpro5"),
+        (of("rolled_back"), "marker drop-in", "lie in the guest: chat was moved"),
+        (of("moved", role="target"), "drop-in", "kpro-migrated.conf lies in the guest"),
+        (of("finalized"), "", "for good"),
+        (None, "marker", "lies in the guest: chat was moved"),
+        (None, "drop-in", "kpro-migrated.conf lies in the guest"),
+        ("{torn", "", "cannot be read"),
     ],
 )
 def test_a_service_that_moves_or_moved_is_left_alone_and_its_neighbour_is_not(
-    record: str | None, fenced: bool, said: str
+    record: str | None, fenced: str, said: str
 ) -> None:
     (found,) = reasons(record, fenced)
     assert said in found
@@ -67,6 +75,9 @@ def test_a_service_that_moves_or_moved_is_left_alone_and_its_neighbour_is_not(
 
 def test_the_migration_itself_may_go_on() -> None:
     assert reasons(of("open"), own=RUN) == []
+    assert reasons(of("open"), "marker drop-in", own=RUN) == []
+    (found,) = reasons(of("open", role="target"), "marker", own=RUN)
+    assert "lies in the guest" in found
     assert reasons(of("open"), own="another") != []
 
 
@@ -75,6 +86,7 @@ def test_a_profile_is_not_brought_back_where_its_service_has_moved_away() -> Non
     for one in _SERVICES:
         host.put("file", standing.path(one.name), of("moved") if one.name == "chat" else None)
         guest.put("file", standing.fence(one.name), None)
+        guest.put("dir", f"/etc/systemd/system/{one.unit}.d", None)
     seen = SimpleNamespace(host=host.snapshot, guests={"llm": guest.snapshot})
     session: Any = SimpleNamespace(
         take_lock=lambda machine: None,

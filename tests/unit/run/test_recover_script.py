@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -36,7 +37,7 @@ def guest(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def boot(guest: Path, *words: str) -> str:
+def boot(guest: Path, *words: str, torn: Sequence[Path] = ()) -> str:
     script = render("kpro-recover.sh.j2")
     for folder in ("/var/lib/kpro", "/etc/systemd", "/etc/kpro"):
         script = script.replace(folder, f"{guest}{folder}")
@@ -49,7 +50,7 @@ def boot(guest: Path, *words: str) -> str:
         env={"PATH": f"{guest}/bin:/usr/bin:/bin"},
     )
     assert done.returncode == 0, done.stderr
-    assert list(guest.rglob(".kpro-put*")) == []
+    assert list(guest.rglob(".kpro-put*")) == list(torn)
     return done.stdout
 
 
@@ -64,6 +65,20 @@ def test_the_last_good_unit_and_its_environment_are_put_back(guest: Path) -> Non
     assert (guest / "etc/kpro/tiny.env").stat().st_mode & 0o777 == 0o600
     assert not (guest / "var/lib/kpro/cutover/tiny").exists()
     assert "daemon-reload" in (guest / "asked").read_text()
+
+
+def test_what_was_being_written_aside_when_the_power_went_is_removed_and_what_comes_in_is_left(
+    guest: Path,
+) -> None:
+    """A torn copy of an environment file holds the key. What the controller writes at that very moment stays."""
+    folders = ("etc/kpro", "etc/systemd/system", "var/lib/kpro/good", "var/lib/kpro/last-good/tiny")
+    for folder in (*folders, "var/lib/kpro/cutover/tiny"):
+        (guest / folder / ".kpro-put.6115KW").write_text('KEY="ne')
+    coming = guest / "etc/kpro/.kpro-put.0123456789abcdef"
+    coming.write_text("half of it")
+    boot(guest, torn=[coming])
+    assert live(guest) == (OLD, 'KEY="old"\n')
+    assert not (guest / "var/lib/kpro/cutover/tiny").exists()
 
 
 def test_half_of_it_put_back_is_put_back_whole(guest: Path) -> None:
