@@ -201,10 +201,9 @@ class _Crew:
         for member in self.members if late else ():
             if not member.done and member.ended in (None, "deadline"):
                 member.state = state(member.process.pid)
+                # It is the one that the others wait for, though its own time is not over.
                 if member.state in STOPPED:
-                    member.ended = (
-                        "deadline"  # the one that the others wait for, though its own time is not over
-                    )
+                    member.ended = "deadline"
         failed = any(member.ended not in (None, "deadline") for member in self.members)
         if failed and self.killed_at is None:
             self.killed_at = now + GRACE_S
