@@ -21,11 +21,16 @@ SCHEMA = "kpro-migration/1"
 
 Role = Literal["source", "target"]
 State = Literal["open", "moved", "finalized", "rolled_back"]
+Back = Literal["", "begun", "serves"]
 
 
 @dataclass(frozen=True)
 class Record:
-    """One side's state file. ``step``: the last one that began. ``peer``: the other machine; ``service``: its name."""
+    """One side's state file. ``step``: the last one that began. ``peer``: the other machine; ``service``: its name.
+
+    ``words``: source, target and options as they were named on ``controller`` (provision.migrate.again); empty in one
+    of an older version. ``back``: of a way back that is not whole, does the source serve again, or is it begun alone?
+    """
 
     run: str
     service: str
@@ -38,6 +43,8 @@ class Record:
     cold: bool = False
     models_from: str = ""
     schema: str = SCHEMA
+    words: tuple[str, ...] = ()
+    back: Back = ""
 
     def ends(self, machine: str) -> tuple[str, str]:
         """Source and target, as ``machine`` has this record."""
@@ -62,6 +69,10 @@ def parse(text: str) -> Record:
         raise ValueError(f"it is no {SCHEMA}")
     names = Record.__dataclass_fields__
     known = {key: value for key, value in data.items() if key in names}
+    words = known.get("words")
+    known["words"] = tuple(map(str, words)) if isinstance(words, list) else ()
+    if known.get("back") not in ("begun", "serves"):
+        known["back"] = ""
     try:
         record = Record(**known)
     except TypeError as error:
