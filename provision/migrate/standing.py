@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from checks.snapshot import CouldNotLook, Snapshot
+from provision.migrate.again import command
 from provision.plan import Refusal
 from provision.spec import Guest, Machine, Service
 
@@ -158,12 +159,27 @@ def unclosed(machine: Machine, host: Snapshot, own: str) -> list[Refusal]:
 def told(one: Mapping[str, Any]) -> str:
     """A record in one line."""
     way = f"to {one['peer']}" if one["role"] == "source" else f"from {one['peer']}"
-    words = {
-        "open": f"is being moved {way}, at {one['step']}: provision migrate … --resume or --rollback",
-        "moved": f"was moved {way} and can still go back: provision migrate … --rollback or --finalize",
+    ways = {
+        "open": f"is being moved {way}, at {one['step']}: {command(one, '--resume')}, or --rollback",
+        "moved": f"was moved {way} and can still go back: {command(one, '--rollback')}, or --finalize",
     }
-    said = words.get(one["state"], f"was moved {way} for good")
+    if one["state"] == "open" and (half := _half_back(one)):
+        return f"migration {one['run']}: {one['service']} {half}: {command(one, '--rollback')}"
+    said = ways.get(one["state"], f"was moved {way} for good")
     return f"migration {one['run']}: {one['service']} {said}"
+
+
+def _half_back(one: Mapping[str, Any]) -> str:
+    """Of a way back that is not whole; empty where none has begun."""
+    if not one.get("back"):
+        return ""
+    here = one["role"] == "source"
+    source, target = ("this machine", one["peer"]) if here else (one["peer"], "this machine")
+    if one["back"] == "serves":
+        return f"was taken back, and {source} serves; {target} is still to be cleaned"
+    if one.get("cold"):
+        return f"is being given up on {target}"
+    return f"is being taken back, and {source} does not serve its clients yet"
 
 
 def of_service(
