@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from checks.snapshot import CouldNotLook, Snapshot
-from provision.migrate.again import command
+from provision.migrate import again
 from provision.plan import Refusal
 from provision.spec import Guest, Machine, Service
 
@@ -160,11 +160,11 @@ def told(one: Mapping[str, Any]) -> str:
     """A record in one line."""
     way = f"to {one['peer']}" if one["role"] == "source" else f"from {one['peer']}"
     ways = {
-        "open": f"is being moved {way}, at {one['step']}: {command(one, '--resume')}, or --rollback",
-        "moved": f"was moved {way} and can still go back: {command(one, '--rollback')}, or --finalize",
+        "open": f"is being moved {way}, at {one['step']}: {again.command(one, '--resume')}, or --rollback",
+        "moved": f"was moved {way} and can still go back: {again.command(one, '--rollback')}, or --finalize",
     }
     if one["state"] == "open" and (half := _half_back(one)):
-        return f"migration {one['run']}: {one['service']} {half}: {command(one, '--rollback')}"
+        return f"migration {one['run']}: {one['service']} {half}: {again.command(one, '--rollback')}"
     said = ways.get(one["state"], f"was moved {way} for good")
     return f"migration {one['run']}: {one['service']} {said}"
 
