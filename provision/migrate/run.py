@@ -6,10 +6,23 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from provision.migrate import cold, fence, files, finalize, live, present, runbook, standing, steps, unreached
-from provision.migrate.asked import Asked, both_ends
+from provision.migrate import (
+    again,
+    cold,
+    fence,
+    files,
+    finalize,
+    live,
+    present,
+    runbook,
+    standing,
+    steps,
+    unreached,
+)
+from provision.migrate.asked import Asked, both_ends, typed
 from provision.migrate.ends import Pair
 from provision.migrate.live import Ends
 from provision.migrate.making import Look, moving, pair_of, starts
@@ -33,12 +46,13 @@ def migrate(ask: Asked) -> int:
 
 def _migrate(ask: Asked) -> Answer:
     source, target, paths = both_ends(ask)
-    reason = f"migrate {ask.source} {ask.target}" + ("" if ask.way == "begin" else f" --{ask.way}")
+    way = () if ask.way == "begin" else (f"--{ask.way}",)
+    reason = again.command({"words": typed(ask, str(Path.cwd())), "cold": ask.cold}, *way)
     with live.connected(
         source,
         target,
         paths,
-        reason,
+        reason.removeprefix("provision "),
         say_on_stderr,
         cold=ask.cold,
         reboot=ask.reboot,
@@ -164,7 +178,8 @@ def _rollback(ask: Asked, ends: Ends, pair: Pair) -> Answer:
         through = any(one.state == "moved" for one in live_ones)
         left = runbook.rollback(m, reached, through=through, away=away)
     present.back(m, left, ask.source, ask.target)
-    document = {"run": m.run, "state": "rolled_back" if not left else "open", "left": left}
+    stays = "moved" if through and not m.back else "open"
+    document = {"run": m.run, "state": stays if left else "rolled_back", "left": left}
     return Answer(EXIT_ERROR if left else EXIT_DONE, document)
 
 
@@ -173,7 +188,8 @@ def _finalize(ask: Asked, ends: Ends, pair: Pair) -> Answer:
     if any(one.state == "open" for one in records):
         raise RunError(
             f"migration {_one_run(records)} of {pair.target.service.name} is not through "
-            f"(step {runbook.reached(records)}): nothing is given up before that. Next: --resume, or --rollback"
+            f"(step {runbook.reached(records)}): nothing is given up before that. Next: "
+            f"{again.command(records[0], '--resume')}, or --rollback"
         )
     if not any(one.state == "moved" for one in records):
         raise ValueError(_none_open(pair, records))

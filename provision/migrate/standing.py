@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from checks.snapshot import CouldNotLook, Snapshot
+from provision.migrate import again
 from provision.plan import Refusal
 from provision.spec import Guest, Machine, Service
 
@@ -21,11 +22,16 @@ SCHEMA = "kpro-migration/1"
 
 Role = Literal["source", "target"]
 State = Literal["open", "moved", "finalized", "rolled_back"]
+Back = Literal["", "begun", "serves"]
 
 
 @dataclass(frozen=True)
 class Record:
-    """One side's state file. ``step``: the last one that began. ``peer``: the other machine; ``service``: its name."""
+    """One side's state file. ``step``: the last one that began. ``peer``: the other machine; ``service``: its name.
+
+    ``words``: source, target and options as they were named on ``controller`` (provision.migrate.asked); empty in one
+    of an older version. ``back``: of a way back that is not whole, does the source serve again, or is it begun alone?
+    """
 
     run: str
     service: str
@@ -38,6 +44,8 @@ class Record:
     cold: bool = False
     models_from: str = ""
     schema: str = SCHEMA
+    words: tuple[str, ...] = ()
+    back: Back = ""
 
     def ends(self, machine: str) -> tuple[str, str]:
         """Source and target, as ``machine`` has this record."""
@@ -62,6 +70,10 @@ def parse(text: str) -> Record:
         raise ValueError(f"it is no {SCHEMA}")
     names = Record.__dataclass_fields__
     known = {key: value for key, value in data.items() if key in names}
+    words = known.get("words")
+    known["words"] = tuple(map(str, words)) if isinstance(words, list) else ()
+    if known.get("back") not in ("begun", "serves"):
+        known["back"] = ""
     try:
         record = Record(**known)
     except TypeError as error:
@@ -147,12 +159,27 @@ def unclosed(machine: Machine, host: Snapshot, own: str) -> list[Refusal]:
 def told(one: Mapping[str, Any]) -> str:
     """A record in one line."""
     way = f"to {one['peer']}" if one["role"] == "source" else f"from {one['peer']}"
-    words = {
-        "open": f"is being moved {way}, at {one['step']}: provision migrate … --resume or --rollback",
-        "moved": f"was moved {way} and can still go back: provision migrate … --rollback or --finalize",
+    ways = {
+        "open": f"is being moved {way}, at {one['step']}: {again.command(one, '--resume')}, or --rollback",
+        "moved": f"was moved {way} and can still go back: {again.command(one, '--rollback')}, or --finalize",
     }
-    said = words.get(one["state"], f"was moved {way} for good")
+    if one["state"] == "open" and (half := _half_back(one)):
+        return f"migration {one['run']}: {one['service']} {half}: {again.command(one, '--rollback')}"
+    said = ways.get(one["state"], f"was moved {way} for good")
     return f"migration {one['run']}: {one['service']} {said}"
+
+
+def _half_back(one: Mapping[str, Any]) -> str:
+    """Of a way back that is not whole; empty where none has begun."""
+    if not one.get("back"):
+        return ""
+    here = one["role"] == "source"
+    source, target = ("this machine", one["peer"]) if here else (one["peer"], "this machine")
+    if one["back"] == "serves":
+        return f"was taken back, and {source} serves; {target} is still to be cleaned"
+    if one.get("cold"):
+        return f"is being given up on {target}"
+    return f"is being taken back, and {source} does not serve its clients yet"
 
 
 def of_service(
