@@ -15,6 +15,7 @@ from pathlib import Path
 
 from provision.hub.controller import hide_token
 from provision.inventory import groups, resolving
+from provision.inventory.controller_rules import Files
 from provision.inventory.file import read
 from provision.inventory.judging import judge
 from provision.spec import Guest, HostGroup, Machine
@@ -117,20 +118,27 @@ class Inventory:
 
 
 def load(
-    path_or_word: str, limit: Sequence[str] = (), *, files: bool = True, names: bool = True
+    path_or_word: str,
+    limit: Sequence[str] = (),
+    *,
+    files: bool = True,
+    names: bool = True,
+    forward: bool = True,
 ) -> Inventory:
     """Reads an inventory and judges it. A bare word means ``inventories/<word>.py``, here or in the package.
 
     Two things hold for this controller at this moment only, and a plan against a recorded machine leaves them
     out: ``files`` (what is to be copied exists, secrets are kept) and ``names`` (the machines that ``limit``
-    selects can be resolved). Raises InventoryRefused with all reasons at once.
+    selects can be resolved). ``forward`` False, for a way back: of the files those that lead to the machine and
+    lead its clients, and no others. Raises InventoryRefused with all reasons at once.
     """
     hide_token()
     path = find(path_or_word)
     reading = read(path)
     machines = groups.machines(reading)
+    looked: Files = "none" if not files else "all" if forward else "way"
     for name, machine in machines:
-        wrong, apart = judge(reading, machine, files)
+        wrong, apart = judge(reading, machine, looked)
         reading.reasons += [reading.say(machine, name, where, text) for where, text in wrong]
         for place in apart:
             more = "is not judged as a whole, nor what depends on it, before that is right: more may follow"

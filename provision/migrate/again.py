@@ -7,7 +7,6 @@ words that the two inventories were named by.
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
@@ -30,6 +29,13 @@ def command(record: Any, *options: str) -> str:
     words where the record does not say which inventories they were."""
     one = record if isinstance(record, Mapping) else vars(record)
     words: Sequence[str] = one.get("words") or ()
-    named = shlex.join(words) if len(words) >= len(UNKNOWN) else " ".join(UNKNOWN)
+    named = " ".join(map(_typed, words)) if len(words) >= len(UNKNOWN) else " ".join(UNKNOWN)
     cold = ("--cold",) if one.get("cold") else ()
     return " ".join(("provision migrate", named, *cold, *options))
+
+
+def _typed(word: str) -> str:
+    """As whoever types it has to: most paths need no quotes."""
+    if re.fullmatch(r"[\w./@%+=:,-]+", word, re.ASCII):
+        return word
+    return "'" + word.replace("'", "'\\''") + "'"

@@ -4,14 +4,14 @@ that goes on from there, and nothing beside it that only follows from it. Pure."
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from checks.snapshot import CouldNotLook
-from provision.migrate import again
+from provision.migrate.again import command
 from provision.migrate.case import Case, sure
 from provision.migrate.ends import End
 from provision.migrate.seen import Looks, UnitLook, Unseen
-from provision.migrate.standing import DROP_IN, FENCES, Record
+from provision.migrate.standing import DROP_IN, FENCES, Record, goes_on
 from provision.plan import Refusal
 
 _OF_THE_SOURCE = frozenset(
@@ -94,19 +94,16 @@ def _gave_up(case: Case, end: End, record: Record) -> bool:
     )
 
 
-def command(case: Case, end: End, record: Record, *options: str) -> str:
-    """In the words of this command line where it is about the same two machines, else in those of the record."""
+def _words(case: Case, end: End, record: Record) -> tuple[str, ...]:
+    """As this command line names its two machines, where it is about the same two, else as the record does."""
     here = {one.name: one for one in case.pair.ends}
     source, target = record.ends(end.name)
-    if source in here and target in here:
-        return _between(here[source], here[target], *(("--cold",) if record.cold else ()), *options)
-    return again.command(record, *options)
+    return _named(here[source], here[target]) if source in here and target in here else record.words
 
 
-def _between(source: End, target: End, *options: str) -> str:
+def _named(source: End, target: End) -> tuple[str, ...]:
     several = [one for guest in source.machine.guests for one in guest.services][1:]
-    named = ("--service", source.service.name) if several else ()
-    return again.command({"words": (source.inventory, target.inventory, *named)}, *options)
+    return (source.inventory, target.inventory, *(("--service", source.service.name) if several else ()))
 
 
 def _under_way(case: Case, end: End, record: Record) -> Refusal:
@@ -117,18 +114,19 @@ def _under_way(case: Case, end: End, record: Record) -> Refusal:
             f"the migration {record.run} of {record.service} from {source} to {target} is open since "
             f"{record.since or '?'}, at step {record.step or '?'}",
             "two migrations of one service would each undo what the other did",
-            f"end it first: {command(case, end, record, '--resume')} or --rollback",
+            f"end it first: {goes_on(record, _words(case, end, record))}",
         )
+    given = replace(record, words=_words(case, end, record))
     back = case.pair.target.name == source and case.pair.source.name == target
     if record.cold:
-        ways = f"{command(case, end, record, '--finalize')} closes it" + (", then this again" if back else "")
+        ways = f"{command(given, '--finalize')} closes it" + (", then this again" if back else "")
     elif back:
         ways = (
-            f"{command(case, end, record, '--rollback')} brings it back to {source}, in seconds; only to give {source} "
+            f"{command(given, '--rollback')} brings it back to {source}, in seconds; only to give {source} "
             "up first and move it there anew: --finalize"
         )
     else:
-        ways = f"{command(case, end, record, '--finalize')}, or --rollback to go back"
+        ways = f"{command(given, '--finalize')}, or --rollback to go back"
     return Refusal(
         f"machine {end.name}",
         f"{record.service} was moved from {source} to {target} (run {record.run}), and that is not closed",
@@ -142,7 +140,7 @@ def _gone(case: Case, record: Record) -> Refusal:
     name = record.service
     if record.peer != target.name:
         there = record.words[1] if len(record.words) > 1 else f"INVENTORY-OF-{record.peer}"
-        ways = f"move it from where it is: {again.command({'words': (there, target.inventory)})}"
+        ways = f"move it from where it is: {command({'words': (there, target.inventory)})}"
     elif serves(case.target):
         ways = (
             f"nothing is left to do, it serves on {target.name}: take it out of {source.inventory}; or, to move it "
@@ -159,7 +157,7 @@ def _gone(case: Case, record: Record) -> Refusal:
 
 
 def _swapped(case: Case) -> str:
-    return _between(case.pair.target, case.pair.source)
+    return command({"words": _named(case.pair.target, case.pair.source)})
 
 
 def order(case: Case) -> str:

@@ -175,7 +175,8 @@ def _rollback(ask: Asked, ends: Ends, pair: Pair) -> Answer:
         through = any(one.state == "moved" for one in live_ones)
         left = runbook.rollback(m, reached, through=through, away=away)
     present.back(m, left, ask.source, ask.target)
-    document = {"run": m.run, "state": "rolled_back" if not left else "open", "left": left}
+    stays = "moved" if through and not m.back else "open"
+    document = {"run": m.run, "state": stays if left else "rolled_back", "left": left}
     return Answer(EXIT_ERROR if left else EXIT_DONE, document)
 
 

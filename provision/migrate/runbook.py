@@ -138,9 +138,13 @@ def rollback(m: Moving, reached: str, *, through: bool = False, away: str = "") 
     if m.cold and any(step.name == "switch" for step in todo):
         name = m.target.service.name
         return [f"{m.peer} was dead when {name} came to {m.target.name}: there is nothing to go back to"]
+    window = any(step.window for step in todo) and not m.cold
+    if through and window and (why := cut.may_bring_back(m)):
+        return [why]
+    m.back = "begun" if window or m.cold else "serves"
     if through:
         _reopen(m)
-    if any(step.window for step in todo) and not m.cold and (why := source_first(m)):
+    if window and (why := source_first(m)):
         # Whatever serves now is left alone: a target that is taken away before the source is back leaves nobody.
         return [why, *([_not_reached(m, away)] if away else [])]
     if away:

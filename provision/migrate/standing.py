@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from checks.snapshot import CouldNotLook, Snapshot
-from provision.migrate import again
+from provision.migrate.again import UNKNOWN, command
 from provision.plan import Refusal
 from provision.spec import Guest, Machine, Service
 
@@ -166,12 +166,27 @@ def unclosed(machine: Machine, host: Snapshot, own: str) -> list[Refusal]:
 def told(one: Mapping[str, Any]) -> str:
     """A record in one line."""
     way = f"to {one['peer']}" if one["role"] == "source" else f"from {one['peer']}"
-    words = {
-        "open": f"is being moved {way}, at {one['step']}: provision migrate … --resume or --rollback",
-        "moved": f"was moved {way} and can still go back: provision migrate … --rollback or --finalize",
+    ways = {
+        "open": f"is being moved {way}, at {one['step']}: {command(one, '--resume')}, or --rollback",
+        "moved": f"was moved {way} and can still go back: {command(one, '--rollback')}, or --finalize",
     }
-    said = words.get(one["state"], f"was moved {way} for good")
+    if one["state"] == "open" and (half := _half_back(one)):
+        return f"migration {one['run']}: {one['service']} {half}: {command(one, '--rollback')}"
+    said = ways.get(one["state"], f"was moved {way} for good")
     return f"migration {one['run']}: {one['service']} {said}"
+
+
+def _half_back(one: Mapping[str, Any]) -> str:
+    """Of a way back that is not whole; empty where none has begun."""
+    if not one.get("back"):
+        return ""
+    here = one["role"] == "source"
+    source, target = ("this machine", one["peer"]) if here else (one["peer"], "this machine")
+    if one["back"] == "serves":
+        return f"was taken back, and {source} serves; {target} is still to be cleaned"
+    if one.get("cold"):
+        return f"is being given up on {target}"
+    return f"is being taken back, and {source} does not serve its clients yet"
 
 
 def of_service(
@@ -199,8 +214,16 @@ def _open(machine: Machine, record: Record, where: str) -> Refusal:
         f"migration {record.run} of {record.service} from {source} to {target} is open since {record.since}, at step "
         f"{record.step}",
         "two hands on one service could leave two hosts that answer, or none",
-        f"{again.command(record, '--resume')}, or --rollback",
+        goes_on(record),
     )
+
+
+def goes_on(record: Record, named: tuple[str, ...] = ()) -> str:
+    """The next command of an open migration; ``named``: as its two inventories are named, where that is known."""
+    given = {**asdict(record), **({"words": named} if named else {})}
+    if record.back:
+        return f"{command(given, '--rollback')}, which is half done"
+    return f"{command(given, '--resume')}, or --rollback"
 
 
 def _moved(machine: Machine, record: Record) -> Refusal:
@@ -208,16 +231,14 @@ def _moved(machine: Machine, record: Record) -> Refusal:
     if record.role == "source":
         why = "what would be stopped here is the only way back"
         ways = (
-            f"where it is to stay on {target}: {again.command(record, '--finalize')}, then this again; else --rollback "
+            f"where it is to stay on {target}: {command(record, '--finalize')}, then this again; else --rollback "
             "brings it back here, and this would end it"
         )
     else:
         why = "what would be taken away here is the only host that serves it"
-        ways = f"{again.command(record, '--rollback')} brings it back to {source}, then this again"
+        ways = f"{command(record, '--rollback')} brings it back to {source}, then this again"
         if record.cold:
-            ways = (
-                f"{source} is dead: {again.command(record, '--finalize')}, and move it to another host first"
-            )
+            ways = f"{source} is dead: {command(record, '--finalize')}, and move it to another host first"
         ways += f". After --finalize nobody else has it: this would end {record.service} for everybody"
     return Refusal(
         f"machine {machine.name}",
@@ -235,17 +256,17 @@ def _of_record(machine: Machine, service: Service, record: Record, where: str) -
             where,
             f"{service.name} was moved to {record.peer} (run {record.run}); here it is stopped and kept from starting",
             "two hosts must not answer",
-            f"{again.command(record, '--rollback')} brings it back here, --finalize gives it up; then take it out of "
+            f"{command(record, '--rollback')} brings it back here, --finalize gives it up; then take it out of "
             "this inventory",
         )
     elif record.role == "source" and record.state == "finalized":
-        source, target, *more = record.words or again.UNKNOWN
+        source, target, *more = record.words or UNKNOWN
         yield Refusal(
             where,
             f"{service.name} was moved to {record.peer} for good (run {record.run})",
             "two hosts would answer",
             "take the service out of this inventory; to move it back here, "
-            f"{again.command({'words': (target, source, *more)})}; to have it here as well, remove "
+            f"{command({'words': (target, source, *more)})}; to have it here as well, remove "
             f"{path(service.name)} on {machine.name} first",
         )
 
@@ -267,6 +288,6 @@ def _fenced(service: Service, inside: Snapshot | None, where: str) -> Iterator[R
             f"{' and '.join(found)} {'lie' if found[1:] else 'lies'} in the guest: {service.name} was moved to another "
             "host, or is being moved",
             "its unit does not start while that is so, because two hosts must not answer",
-            f"{again.command({}, '--rollback')} brings it back; where no other host has it, remove "
+            f"{command({}, '--rollback')} brings it back; where no other host has it, remove "
             f"{'them' if found[1:] else 'it'} (then systemctl daemon-reload)",
         )

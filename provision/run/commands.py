@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from provision.run.errors import (
     EXIT_USAGE,
     RunError,
 )
+from provision.spec import Machine
 
 
 @dataclass(frozen=True)
@@ -138,8 +139,9 @@ def connected(
     phases: Sequence[str],
     reason: str,
     reboot: bool = False,
+    machines: Mapping[str, Machine] | None = None,
 ) -> Any:
-    """A connected run over what was selected of an inventory."""
+    """A connected run over what was selected of an inventory. ``machines``: what stands for those of the inventory."""
     return runner.connected(
         loaded.path,
         limit=loaded.selected(limit).host_names,
@@ -147,6 +149,7 @@ def connected(
         reason=reason,
         say=say_on_stderr,
         reboot=reboot,
+        machines=machines,
     )
 
 

@@ -15,6 +15,7 @@ from provision.acts.voice import Voice
 from provision.host import keeping
 from provision.host.changes import Change
 from provision.host.moves import Reason, Reboot
+from provision.inventory.here import as_far_as_here
 from provision.run import host_journal, present, rebooting
 from provision.run.commands import Answer, connected, finish
 from provision.run.errors import EXIT_DONE, EXIT_ERROR, EXIT_PENDING, EXIT_USAGE, ActFailed, RunError
@@ -50,8 +51,9 @@ def rollback(name: str, limit: Sequence[str], yes: bool, as_json: bool, may_rebo
 
 
 def _rollback(name: str, limit: Sequence[str], yes: bool, as_json: bool, may_reboot: bool) -> Answer:
-    loaded = inventory.load(name, limit, names=False)
-    with connected(loaded, limit, (), f"rollback {name}", may_reboot) as run:
+    loaded = inventory.load(name, limit, names=False, forward=False)
+    here = {one.name: as_far_as_here(one) for one in loaded.machines}
+    with connected(loaded, limit, (), f"rollback {name}", may_reboot, here) as run:
         session: Session = run.session
         machines = [_look(session, machine) for machine in run.machines]
         present.to_put_back(

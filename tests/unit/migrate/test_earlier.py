@@ -87,7 +87,7 @@ ONE_CAUSE: dict[str, tuple[Callable[[], Given], str, str]] = {
     "open": (
         lambda: moved(green(), "open"),
         "is open since then",
-        "migrate kpro6 kpro5 --resume or --rollback",
+        "migrate kpro6 kpro5 --resume, or --rollback",
     ),
     "moved, cold": (
         lambda: moved(green(), cold=True),
@@ -102,7 +102,7 @@ ONE_CAUSE: dict[str, tuple[Callable[[], Given], str, str]] = {
     "came, open": (
         lambda: came(green(), "open"),
         "is open",
-        "provision migrate kpro5 kpro6 --resume or --rollback",
+        "provision migrate kpro5 kpro6 --resume, or --rollback",
     ),
 }
 

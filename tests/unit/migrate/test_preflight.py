@@ -166,11 +166,11 @@ def test_the_lock_and_the_state_file_of_this_run_are_its_own() -> None:
 
 def test_an_open_migration_is_ended_by_a_command_that_names_its_own_ends() -> None:
     (text,) = said(pairs.on_source(green(), migrations=pairs.opened()))
-    assert "provision migrate SOURCE-INVENTORY TARGET-INVENTORY --resume or --rollback" in text
+    assert "provision migrate SOURCE-INVENTORY TARGET-INVENTORY --resume, or --rollback" in text
     assert "from kpro6 to kpro4" in text
     named = {"chat": replace(pairs.opened()["chat"], words=("k6", "/srv/k4.py"))}
     (text,) = said(pairs.on_source(green(), migrations=named))
-    assert "provision migrate k6 /srv/k4.py --resume or --rollback" in text
+    assert "provision migrate k6 /srv/k4.py --resume, or --rollback" in text
     (text,) = said(pairs.on_source(green(), migrations=pairs.opened(state="moved")))
     assert "--finalize, or --rollback to go back" in text
 

@@ -107,6 +107,9 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
         record, "unwritten", lambda side, run: made.did.append(f"journal of {side.name} away")
     )
     monkeypatch.setattr(cut, "bring_back", back)
+    monkeypatch.setattr(
+        cut, "may_bring_back", lambda m: "its guest is stopped" if "guest" in made.red else ""
+    )
     monkeypatch.setattr(steps, "STEPS", tuple(made.of(step) for step in STEPS))
     return made
 
