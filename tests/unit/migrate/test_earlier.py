@@ -89,6 +89,11 @@ ONE_CAUSE: dict[str, tuple[Callable[[], Given], str, str]] = {
         "is open since then",
         "migrate kpro6 kpro5 --resume, or --rollback",
     ),
+    "half back": (
+        lambda: moved(green(), "open", back="begun"),
+        "is open",
+        "kpro6 kpro5 --rollback, which is half done",
+    ),
     "moved, cold": (
         lambda: moved(green(), cold=True),
         "not closed",
