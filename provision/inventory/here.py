@@ -6,12 +6,18 @@ not as it has to be. What leads to the machine, and what leads its clients, stay
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 from provision.forms import Where
 from provision.inventory import controller_rules
 from provision.inventory.rules import GLIBC
-from provision.spec import Guest, Machine, Service, Spec
+from provision.spec import Engine, Guest, Machine, Service, Spec
+
+NO_KEY = Path(os.devnull)
+"""Stands for the file of a key: the service asks for one, and this controller does not know it. A way back reads it
+from the process that runs, or from what the machine kept."""
 
 
 def as_far_as_here(machine: Machine) -> Machine:
@@ -35,8 +41,14 @@ def _service(service: Service, guest: Guest) -> Service:
 
 
 def _without(spec: Any, where: Where) -> Any:
-    """The spec with the field at this place empty."""
-    value = getattr(spec, str(where[0]))
-    if isinstance(value, Spec):
-        return spec.model_copy(update={str(where[0]): _without(value, where[1:])})
-    return spec.model_copy(update={str(where[0]): () if isinstance(value, tuple) else None})
+    """The spec without the file that the field at this place names."""
+    name = str(where[0])
+    value = getattr(spec, name)
+    if isinstance(value, Engine):
+        source = "index" if value.source == "wheel" else value.source
+        value = value.model_copy(update={"source": source, "wheelhouse": None, "lock": None, "patches": ()})
+    elif isinstance(value, Spec):
+        value = _without(value, where[1:])
+    else:
+        value = NO_KEY if name == "api_key_file" else None
+    return spec.model_copy(update={name: value})

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from provision.migrate import cut, record, steps
+from provision.migrate import again, cut, record, steps
 from provision.migrate.copy.model import CopyFailed
 from provision.migrate.moving import Moving
 from provision.migrate.scratch import sweep
@@ -58,16 +58,15 @@ def may_begin(side: Side, run: str) -> None:
     there = record.read(side)
     if there is None or there.run == run or there.state in ("finalized", "rolled_back"):
         return
-    ends = there.ends(side.name)
     if there.state == "moved" and there.role == "target":
         what = f"{there.service} came to {side.name} by migration {there.run}, which was not closed"
-        do = "--finalize closes it, --rollback brings the service back"
+        ways = "--finalize", "--rollback brings the service back"
     else:
         what = f"migration {there.run} of {there.service} is {there.state} on {side.name} since {there.since}"
-        do = "--resume, --rollback" if there.state == "open" else "--rollback or --finalize"
+        ways = ("--resume", "--rollback") if there.state == "open" else ("--rollback", "--finalize")
     raise Locked(
         f"{what} (step {there.step}, from {there.controller}): two at once could leave two hosts that answer. "
-        f"Next: provision migrate {' '.join(ends)} with {do}"
+        f"Next: {again.command(there, ways[0])}, or {ways[1]}"
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from checks.snapshot import CouldNotLook, Snapshot
-from provision.migrate.again import UNKNOWN, command
+from provision.migrate import again
 from provision.plan import Refusal
 from provision.spec import Guest, Machine, Service
 
@@ -167,11 +167,11 @@ def told(one: Mapping[str, Any]) -> str:
     """A record in one line."""
     way = f"to {one['peer']}" if one["role"] == "source" else f"from {one['peer']}"
     ways = {
-        "open": f"is being moved {way}, at {one['step']}: {command(one, '--resume')}, or --rollback",
-        "moved": f"was moved {way} and can still go back: {command(one, '--rollback')}, or --finalize",
+        "open": f"is being moved {way}, at {one['step']}: {again.command(one, '--resume')}, or --rollback",
+        "moved": f"was moved {way} and can still go back: {again.command(one, '--rollback')}, or --finalize",
     }
     if one["state"] == "open" and (half := _half_back(one)):
-        return f"migration {one['run']}: {one['service']} {half}: {command(one, '--rollback')}"
+        return f"migration {one['run']}: {one['service']} {half}: {again.command(one, '--rollback')}"
     said = ways.get(one["state"], f"was moved {way} for good")
     return f"migration {one['run']}: {one['service']} {said}"
 
@@ -222,8 +222,8 @@ def goes_on(record: Record, named: tuple[str, ...] = ()) -> str:
     """The next command of an open migration; ``named``: as its two inventories are named, where that is known."""
     given = {**asdict(record), **({"words": named} if named else {})}
     if record.back:
-        return f"{command(given, '--rollback')}, which is half done"
-    return f"{command(given, '--resume')}, or --rollback"
+        return f"{again.command(given, '--rollback')}, which is half done"
+    return f"{again.command(given, '--resume')}, or --rollback"
 
 
 def _moved(machine: Machine, record: Record) -> Refusal:
@@ -231,14 +231,16 @@ def _moved(machine: Machine, record: Record) -> Refusal:
     if record.role == "source":
         why = "what would be stopped here is the only way back"
         ways = (
-            f"where it is to stay on {target}: {command(record, '--finalize')}, then this again; else --rollback "
+            f"where it is to stay on {target}: {again.command(record, '--finalize')}, then this again; else --rollback "
             "brings it back here, and this would end it"
         )
     else:
         why = "what would be taken away here is the only host that serves it"
-        ways = f"{command(record, '--rollback')} brings it back to {source}, then this again"
+        ways = f"{again.command(record, '--rollback')} brings it back to {source}, then this again"
         if record.cold:
-            ways = f"{source} is dead: {command(record, '--finalize')}, and move it to another host first"
+            ways = (
+                f"{source} is dead: {again.command(record, '--finalize')}, and move it to another host first"
+            )
         ways += f". After --finalize nobody else has it: this would end {record.service} for everybody"
     return Refusal(
         f"machine {machine.name}",
@@ -256,17 +258,18 @@ def _of_record(machine: Machine, service: Service, record: Record, where: str) -
             where,
             f"{service.name} was moved to {record.peer} (run {record.run}); here it is stopped and kept from starting",
             "two hosts must not answer",
-            f"{command(record, '--rollback')} brings it back here, --finalize gives it up; then take it out of "
+            f"{again.command(record, '--rollback')} brings it back here, --finalize gives it up; then take it out of "
             "this inventory",
         )
     elif record.role == "source" and record.state == "finalized":
-        source, target, *more = record.words or UNKNOWN
+        here, there = f"INVENTORY-OF-{machine.name}", f"INVENTORY-OF-{record.peer}"
+        source, target, *more = record.words if record.words[1:] else (here, there)
         yield Refusal(
             where,
             f"{service.name} was moved to {record.peer} for good (run {record.run})",
             "two hosts would answer",
             "take the service out of this inventory; to move it back here, "
-            f"{command({'words': (target, source, *more)})}; to have it here as well, remove "
+            f"{again.command({'words': (target, source, *more)})}; to have it here as well, remove "
             f"{path(service.name)} on {machine.name} first",
         )
 
@@ -288,6 +291,6 @@ def _fenced(service: Service, inside: Snapshot | None, where: str) -> Iterator[R
             f"{' and '.join(found)} {'lie' if found[1:] else 'lies'} in the guest: {service.name} was moved to another "
             "host, or is being moved",
             "its unit does not start while that is so, because two hosts must not answer",
-            f"{command({}, '--rollback')} brings it back; where no other host has it, remove "
+            f"{again.command({}, '--rollback')} brings it back; where no other host has it, remove "
             f"{'them' if found[1:] else 'it'} (then systemctl daemon-reload)",
         )

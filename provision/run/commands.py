@@ -30,6 +30,7 @@ from provision.run.errors import (
     EXIT_USAGE,
     RunError,
 )
+from provision.run.together import together
 from provision.spec import Machine
 
 
@@ -113,8 +114,9 @@ def finish(command: Callable[[], Answer], name: str, as_json: bool) -> int:
 def _plan(
     inventory: str, limit: Sequence[str], phases: str | None, sysroot: Path | None, as_json: bool
 ) -> Answer:
-    wanted = parse_phases(phases)
-    loaded = inventories.load(inventory, limit, names=sysroot is None)
+    wanted, loaded = together(
+        lambda: parse_phases(phases), lambda: inventories.load(inventory, limit, names=sysroot is None)
+    )
     if sysroot is not None:
         from provision.run.recorded import plan_recorded
 
@@ -154,8 +156,9 @@ def connected(
 
 
 def _apply(ask: Asked) -> Answer:
-    wanted = parse_phases(ask.phases)
-    loaded = inventories.load(ask.inventory, ask.limit)
+    wanted, loaded = together(
+        lambda: parse_phases(ask.phases), lambda: inventories.load(ask.inventory, ask.limit)
+    )
     reason = f"apply {ask.inventory}"
     with connected(loaded, ask.limit, wanted, reason, ask.reboot) as run:
         plans = run.plans()

@@ -115,5 +115,8 @@ def test_what_moved_away_for_good_is_history_to_a_migration_that_brings_it_back_
     (found,) = refused(gone)
     assert "for good" in found.seen
     assert "to move it back here, provision migrate k5 k6 --service tiny;" in found.next_step
+    for words in ((), ("k6",)):
+        (old,) = refused(host(replace(RECORD, state="finalized", words=words).dump()))
+        assert "provision migrate INVENTORY-OF-kpro5 INVENTORY-OF-kpro6;" in old.next_step
     for state in ("open", "moved"):
         assert refused(host(replace(RECORD, state=state).dump()), own="another")  # type: ignore[arg-type]

@@ -177,6 +177,24 @@ def test_a_source_that_generates_and_gets_no_requests_is_said_to_do_so(
     ):
         cut.bring_back(m)
     assert did == ["fence away", "generates"]
+    assert m.back == "begun"
+    m.traffic = None
+    assert cut.bring_back(m) == "tiny generates on a again"
+    assert m.back == "serves"
+
+
+def test_a_guest_that_is_stopped_keeps_its_fence_and_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = SimpleNamespace(name="a", service=SimpleNamespace(name="tiny"))
+    m: Any = SimpleNamespace(living=lambda: one, target=SimpleNamespace(name="b"), peer="a")
+    monkeypatch.setattr(fence, "look", lambda side: object())
+    assert cut.may_bring_back(m) == ""
+
+    def stopped(side: Any) -> None:
+        raise ActFailed("a: looking at its unit: llm is stopped")
+
+    monkeypatch.setattr(fence, "look", stopped)
+    said = cut.may_bring_back(m)
+    assert "llm is stopped; nothing was touched, and b serves as before. Next: start the guest on a" in said
 
 
 @pytest.mark.parametrize(
