@@ -17,6 +17,7 @@ from checks import child
 from checks.errors import BadInput
 from checks.gpus.dump import MAX_GPUS
 from checks.gpus.plan_options import plan_options, words_of
+from checks.judged import AllAtOnce
 from checks.load.options import Options
 from checks.model import EXIT_FAIL, EXIT_PASS, EXIT_UNKNOWN, Finding, Report, Status
 from checks.nccl.crew import Deadlines
@@ -46,7 +47,7 @@ Examples:
 """
 
 
-@click.command(name="all", epilog=_EPILOG)
+@click.command(cls=AllAtOnce, name="all", epilog=_EPILOG)
 @click.argument("url", required=False)
 @click.option("--expect", type=click.IntRange(0, MAX_GPUS), metavar="N", help="How many GPUs there must be.")
 @click.option("--passive", is_flag=True, help="Only what reads: no load, no NCCL, no prompts.")

@@ -6,11 +6,12 @@ import click
 
 from checks.errors import BadInput
 from checks.flags import assess
+from checks.judged import AllAtOnce
 from checks.ranges import FiniteRange
 from checks.report.options import Presentation, finish, report_options
 
 
-@click.command()
+@click.command(cls=AllAtOnce)
 @click.option("--engine", required=True, metavar="ENGINE==VERSION", help="vllm==VERSION or sglang==VERSION.")
 @click.option(
     "--parser",

@@ -13,6 +13,7 @@ from checks.gpus import collect, dump, early, host_seat
 from checks.gpus.plan_options import left_out, plan_options
 from checks.gpus.report import Asked, gated, judge_record
 from checks.gpus.rule import COMPUTE_MODES, Plan
+from checks.judged import AllAtOnce
 from checks.model import Finding, Report, Status
 from checks.paths import READ, WRITTEN
 from checks.ranges import FiniteRange
@@ -40,7 +41,7 @@ apart by them; --mask gives each a pseudonym, the same in every record of that G
 """
 
 
-@click.command(epilog=_EPILOG)
+@click.command(cls=AllAtOnce, epilog=_EPILOG)
 @click.option(
     "--expect", type=click.IntRange(0, dump.MAX_GPUS), metavar="N", help="How many GPUs there must be."
 )

@@ -13,6 +13,7 @@ from checks import record as records
 from checks.bdf import Bdf
 from checks.errors import BadInput, Unreachable
 from checks.gpus import mask, which
+from checks.judged import AllAtOnce
 from checks.load import judge, run
 from checks.load.evidence import KIND, PATH, Measured, of_record, tree
 from checks.load.options import MIB, Options
@@ -48,7 +49,7 @@ def _indices(_: click.Context, __: click.Parameter, value: str | None) -> tuple[
     return chosen
 
 
-@click.command(epilog=_EPILOG)
+@click.command(cls=AllAtOnce, epilog=_EPILOG)
 @click.option(
     "--seconds",
     type=FiniteRange(0.1, 3600),

@@ -13,6 +13,7 @@ import click
 from checks import record as records
 from checks.errors import BadInput
 from checks.gpus import collect, dump
+from checks.judged import AllAtOnce
 from checks.model import Report
 from checks.nccl import environment, foreign, launch, measured, nodes, run
 from checks.nccl.crew import Deadlines
@@ -42,7 +43,7 @@ needed: only libnccl.so.2, found where engines find it. What a finding means: pr
 """
 
 
-@click.command(epilog=_EPILOG)
+@click.command(cls=AllAtOnce, epilog=_EPILOG)
 @click.option("--gpus", "gpu_list", metavar="0,1", help="Which GPUs, as CUDA counts them; all unless given.")
 @click.option("--size", default="1G", show_default=True, help="Bytes of the largest all-reduce: 64M, 1G, 4G.")
 @click.option("--library", type=click.Path(path_type=Path), help="This libnccl.so.2 and no other.")

@@ -11,6 +11,7 @@ import click
 
 from checks.errors import BadInput
 from checks.files import write_whole
+from checks.judged import AllAtOnce
 from checks.model import Status
 from checks.paths import READ, WRITTEN
 from checks.ranges import FiniteRange
@@ -40,7 +41,7 @@ break-even. What a finding means: provcheck explain ID.
 _FILE = READ
 
 
-@click.command(epilog=_EPILOG)
+@click.command(cls=AllAtOnce, epilog=_EPILOG)
 @click.argument("url", required=False)
 @click.option(
     "--baseline",
@@ -173,7 +174,7 @@ def _save(path: Path, seen: Observation, verdict: Status, how: Presentation) -> 
     return kept(path, saved.text_of(baseline_of(gather(seen), ""), seen.taken), how)
 
 
-@click.command(name="_observe")
+@click.command(cls=AllAtOnce, name="_observe")
 @click.argument("url")
 @click.argument("options")
 def observe(url: str, options: str) -> int:

@@ -69,7 +69,7 @@ def _read(said: str, ssh: Ssh) -> tuple[str, str]:
         )
     if kind == "Authentication error":
         return (
-            f"its sshd lets {ssh.user or 'this user'} not in ({rest})",
+            f"its sshd does not let {ssh.user or 'this user'} in ({rest})",
             " must log in without a password: put your public key into its authorized_keys, or name the key"
             " (ssh.key; one with a passphrase belongs into the agent: ssh-add)",
         )
