@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from checks.asking import all_of
 from checks.fit import here
 from checks.fit.ask import Model, Question
 from checks.fit.cache import DTYPES, Settings
@@ -16,7 +17,7 @@ from checks.fit.judge import judge
 from checks.fit.shape import read_shape
 from checks.fit.weights import weights
 from checks.flags.table import parse_engine
-from checks.judged import AllAtOnce, all_of, judged
+from checks.judged import AllAtOnce, judged
 from checks.model import Report
 from checks.ranges import FiniteRange
 from checks.report.options import Presentation, finish, report_options

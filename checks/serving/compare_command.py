@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import click
 
-from checks.judged import AllAtOnce, all_of, judged
+from checks.asking import all_of
+from checks.judged import AllAtOnce, judged
 from checks.paths import READ
 from checks.report.options import Presentation, finish, report_options
 from checks.serving import live, record
