@@ -99,7 +99,7 @@ def test_all_mistakes_are_told_a_line_each(
 
 def test_a_hint_at_the_help_begins_a_sentence(provcheck: Callable[..., Any]) -> None:
     assert provcheck("load", "--gpus", "x").err.endswith(" such as 0,1. See 'provcheck load --help'.\n")
-    assert provcheck("gpus", "--nonsense").err.endswith("'--nonsense'. See 'provcheck gpus --help'.\n")
+    assert provcheck("gpus", "--nonsense").err.endswith("? See 'provcheck gpus --help'.\n")
 
 
 @pytest.mark.parametrize(

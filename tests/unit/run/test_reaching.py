@@ -54,7 +54,11 @@ def test_a_machine_that_is_reached_is_not_told() -> None:
         (REFUSED, "nothing takes a connection", "firewall"),
         ("Could not connect (timed out)", "no answer", "is the machine up"),
         ("Could not resolve hostname ([Errno -2] Name or service not known)", "not known here", "ssh.host"),
-        ("Authentication error (username=root) (Authentication failed.)", "does not let root in", "authorized"),
+        (
+            "Authentication error (username=root) (Authentication failed.)",
+            "does not let root in",
+            "authorized",
+        ),
         ("SSH host key error (Host key for u1 does not match.)", "installed anew", "ssh-keygen -R u1"),
         ("SSH error (StrictPolicy: No host key for u1 found in known_hosts)", "is not in", "shows the key"),
         ("SSH error (Error reading SSH protocol banner)", "no SSH server", "ssh.port"),
