@@ -15,6 +15,7 @@ from provision.migrate import (
     fence,
     files,
     finalize,
+    led,
     live,
     present,
     runbook,
@@ -91,7 +92,9 @@ def _look(ask: Asked, ends: Ends, pair: Pair, m: Moving) -> Shown:
         more += alive
         shown = replace(shown, notes=(*notes, *shown.notes))
     if m.traffic is not None and not shown.follows.traffic:
-        more += m.traffic.check(cold=m.cold)
+        against, told = led.look(m, m.traffic, shown)
+        more += against
+        shown = replace(shown, notes=(*told, *shown.notes))
     if more:
         shown = present.refused(shown, more)
     present.shown(shown, quiet=ask.as_json)
