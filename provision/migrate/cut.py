@@ -47,20 +47,35 @@ def is_drained(m: Moving) -> bool:
     return not (m.stops and on_target.runs(source))
 
 
+def may_bring_back(m: Moving) -> str:
+    """Empty, or why nothing can be done in the source's guest: then nothing was touched, and the service is where it
+    was."""
+    try:
+        fence.look(m.living())
+    except ActFailed as error:
+        return (
+            f"{error}; nothing was touched, and {m.target.name} serves as before. Next: start the guest on {m.peer} "
+            "where it is stopped, and run it again"
+        )
+    return ""
+
+
 def bring_back(m: Moving) -> str:
     """The source serves: fence away, started, seen generating, and only then requests go to it."""
-    source = m.living()
+    source, m.back = m.living(), "begun"
     fence.take_away(source, m.run)
     serving.start(source, m.run, source.service.ready_seconds, m.say)
     said = f"{source.service.name} generates on {source.name} again"
-    if m.traffic is None:
-        return said
-    try:
-        m.traffic.back()
-        m.traffic.settled("source", SETTLE_SECONDS)
-    except ActFailed as error:
-        raise ActFailed(f"{said}, and requests are not led to it: {error}") from error
-    return f"{said}, and requests go to it"
+    if m.traffic is not None:
+        try:
+            m.traffic.back()
+            m.traffic.settled("source", SETTLE_SECONDS)
+        except ActFailed as error:
+            raise ActFailed(f"{said}, and requests are not led to it: {error}") from error
+        said += ", and requests go to it"
+    # The state files say so from here on: whoever looks meanwhile is led to what is left.
+    m.back = "serves"
+    return said
 
 
 def may_switch(m: Moving) -> str:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from provision.migrate import cut, record, steps
+from provision.migrate import again, cut, record, steps
 from provision.migrate.copy.model import CopyFailed
 from provision.migrate.moving import Moving
 from provision.migrate.scratch import sweep
@@ -37,6 +37,8 @@ def begin(m: Moving) -> None:
     for side in m.sides:
         may_begin(side, m.run)
     try:
+        for side in m.sides:
+            record.keep(side)
         m.note("lock", "begin")
         m.note("lock", "done")
         m.note("preflight", "begin")
@@ -56,16 +58,15 @@ def may_begin(side: Side, run: str) -> None:
     there = record.read(side)
     if there is None or there.run == run or there.state in ("finalized", "rolled_back"):
         return
-    ends = there.ends(side.name)
     if there.state == "moved" and there.role == "target":
         what = f"{there.service} came to {side.name} by migration {there.run}, which was not closed"
-        do = "--finalize closes it, --rollback brings the service back"
+        ways = "--finalize", "--rollback brings the service back"
     else:
         what = f"migration {there.run} of {there.service} is {there.state} on {side.name} since {there.since}"
-        do = "--resume, --rollback" if there.state == "open" else "--rollback or --finalize"
+        ways = ("--resume", "--rollback") if there.state == "open" else ("--rollback", "--finalize")
     raise Locked(
         f"{what} (step {there.step}, from {there.controller}): two at once could leave two hosts that answer. "
-        f"Next: provision migrate {' '.join(ends)} with {do}"
+        f"Next: {again.command(there, ways[0])}, or {ways[1]}"
     )
 
 
@@ -136,9 +137,13 @@ def rollback(m: Moving, reached: str, *, through: bool = False, away: str = "") 
     if m.cold and any(step.name == "switch" for step in todo):
         name = m.target.service.name
         return [f"{m.peer} was dead when {name} came to {m.target.name}: there is nothing to go back to"]
+    window = any(step.window for step in todo) and not m.cold
+    if through and window and (why := cut.may_bring_back(m)):
+        return [why]
+    m.back = "begun" if window or m.cold else "serves"
     if through:
         _reopen(m)
-    if any(step.window for step in todo) and not m.cold and (why := source_first(m)):
+    if window and (why := source_first(m)):
         # Whatever serves now is left alone: a target that is taken away before the source is back leaves nobody.
         return [why, *([_not_reached(m, away)] if away else [])]
     if away:
@@ -221,7 +226,7 @@ def forget(m: Moving) -> None:
     for side in m.sides:
         there = record.read(side)
         if there is not None and there.run == m.run:
-            record.remove(side)
+            record.put_back(side)
 
 
 def _close(m: Moving) -> None:

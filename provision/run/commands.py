@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,8 @@ from provision.run.errors import (
     EXIT_USAGE,
     RunError,
 )
+from provision.run.together import together
+from provision.spec import Machine
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ def finish(command: Callable[[], Answer], name: str, as_json: bool) -> int:
         present.usage([str(error)])
         answer = Answer(EXIT_USAGE, {"error": str(error)})
     except RunError as error:
-        say_on_stderr(f"error: {error}")
+        say_on_stderr(error.told)
         answer = Answer(error.exit_code, {"error": str(error)})
     except (OSError, PyinfraError) as error:
         say_on_stderr(f"error: {error}")
@@ -112,8 +114,9 @@ def finish(command: Callable[[], Answer], name: str, as_json: bool) -> int:
 def _plan(
     inventory: str, limit: Sequence[str], phases: str | None, sysroot: Path | None, as_json: bool
 ) -> Answer:
-    wanted = parse_phases(phases)
-    loaded = inventories.load(inventory, limit, names=sysroot is None)
+    wanted, loaded = together(
+        lambda: parse_phases(phases), lambda: inventories.load(inventory, limit, names=sysroot is None)
+    )
     if sysroot is not None:
         from provision.run.recorded import plan_recorded
 
@@ -138,8 +141,9 @@ def connected(
     phases: Sequence[str],
     reason: str,
     reboot: bool = False,
+    machines: Mapping[str, Machine] | None = None,
 ) -> Any:
-    """A connected run over what was selected of an inventory."""
+    """A connected run over what was selected of an inventory. ``machines``: what stands for those of the inventory."""
     return runner.connected(
         loaded.path,
         limit=loaded.selected(limit).host_names,
@@ -147,12 +151,14 @@ def connected(
         reason=reason,
         say=say_on_stderr,
         reboot=reboot,
+        machines=machines,
     )
 
 
 def _apply(ask: Asked) -> Answer:
-    wanted = parse_phases(ask.phases)
-    loaded = inventories.load(ask.inventory, ask.limit)
+    wanted, loaded = together(
+        lambda: parse_phases(ask.phases), lambda: inventories.load(ask.inventory, ask.limit)
+    )
     reason = f"apply {ask.inventory}"
     with connected(loaded, ask.limit, wanted, reason, ask.reboot) as run:
         plans = run.plans()

@@ -24,6 +24,7 @@ from provision.migrate import (
 )
 from provision.migrate.asked import Asked
 from provision.migrate.dead import Heard, State
+from provision.migrate.earlier import Follows
 from provision.migrate.ends import Pair
 from provision.migrate.moving import Moving
 from provision.migrate.traffic.port import Seen
@@ -220,6 +221,7 @@ def look(world: World, monkeypatch: pytest.MonkeyPatch) -> Any:
     class Plain:
         refusals: tuple[Refusal, ...] = ()
         notes: tuple[str, ...] = ("another",)
+        follows: Follows = field(default_factory=Follows)
 
     monkeypatch.setattr(files, "reached", lambda pair, source, target: pair)
     monkeypatch.setattr(run, "preflight", lambda *words, **more: Plain())
