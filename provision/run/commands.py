@@ -30,6 +30,7 @@ from provision.run.errors import (
     EXIT_USAGE,
     RunError,
 )
+from provision.run.together import together
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ def finish(command: Callable[[], Answer], name: str, as_json: bool) -> int:
         present.usage(error.reasons)
         answer = Answer(EXIT_USAGE, {"error": "bad inventory", "reasons": error.reasons})
     except ValueError as error:
-        present.usage([str(error)])
+        present.usage(str(error).splitlines() or [type(error).__name__])
         answer = Answer(EXIT_USAGE, {"error": str(error)})
     except RunError as error:
         say_on_stderr(error.told)
@@ -112,8 +113,9 @@ def finish(command: Callable[[], Answer], name: str, as_json: bool) -> int:
 def _plan(
     inventory: str, limit: Sequence[str], phases: str | None, sysroot: Path | None, as_json: bool
 ) -> Answer:
-    wanted = parse_phases(phases)
-    loaded = inventories.load(inventory, limit, names=sysroot is None)
+    wanted, loaded = together(
+        lambda: parse_phases(phases), lambda: inventories.load(inventory, limit, names=sysroot is None)
+    )
     if sysroot is not None:
         from provision.run.recorded import plan_recorded
 
@@ -151,8 +153,9 @@ def connected(
 
 
 def _apply(ask: Asked) -> Answer:
-    wanted = parse_phases(ask.phases)
-    loaded = inventories.load(ask.inventory, ask.limit)
+    wanted, loaded = together(
+        lambda: parse_phases(ask.phases), lambda: inventories.load(ask.inventory, ask.limit)
+    )
     reason = f"apply {ask.inventory}"
     with connected(loaded, ask.limit, wanted, reason, ask.reboot) as run:
         plans = run.plans()
