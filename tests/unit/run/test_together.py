@@ -28,7 +28,7 @@ def test_both_mistakes_are_told_each_once() -> None:
 
 
 def test_one_mistake_keeps_its_error_and_two_answers_are_given() -> None:
-    with pytest.raises(ValueError, match="^a$"):
+    with pytest.raises(ValueError, match=r"^a$"):
         together(wrong("a"), lambda: 1)
     with pytest.raises(InventoryRefused):
         together(lambda: 1, wrong("a", "b"))
