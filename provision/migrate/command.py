@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from checks.judged import AllAtOnce
+from checks.judged import AllAtOnce, Several
 
 EPILOG = """
 \b
@@ -85,16 +85,17 @@ def migrate(
     """
     ways = {"resume": resume, "rollback": rollback, "finalize": finalize, "dry-run": dry_run}
     chosen = [name for name, on in ways.items() if on]
+    wrong = []
     if len(chosen) > 1:
-        raise click.UsageError(f"--{' and --'.join(chosen)}: one at a time")
+        wrong.append(f"--{' and --'.join(chosen)}: one at a time")
     if remove_models and not finalize:
-        raise click.UsageError("--remove-models goes with --finalize: before that they are the way back")
+        wrong.append("--remove-models goes with --finalize: before that they are the way back")
     if source_is_off and not cold:
-        raise click.UsageError("--source-is-off goes with --cold: a source that is there is asked")
+        wrong.append("--source-is-off goes with --cold: a source that is there is asked")
     if models_from and not (cold and models_from.startswith("/")):
-        raise click.UsageError(
-            "--models-from takes an absolute path on the target's machine, and goes with --cold"
-        )
+        wrong.append("--models-from takes an absolute path on the target's machine, and goes with --cold")
+    if wrong:
+        raise Several(wrong, click.get_current_context())
     importlib.import_module("pyinfra_cli")
     from provision.migrate import run
     from provision.migrate.asked import Asked

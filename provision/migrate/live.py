@@ -234,7 +234,7 @@ def connected(
             dead = isinstance(here, Unreachable) and not back
             raise Unreachable(
                 [away for one in missing for away in one.machines],
-                f"where {source.name} is dead for good: --cold (docs/migration.md)" if dead else "",
+                f"Where {source.name} is dead for good: --cold (docs/migration.md)" if dead else "",
             )
         if isinstance(here, Unreachable):
             yield Ends(Dead(source, _of_machine(here)), two)

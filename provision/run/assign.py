@@ -43,8 +43,18 @@ def assign(ask: Asked) -> int:
     return finish(lambda: _assign(ask), "assign", ask.as_json)
 
 
+def _check_vmid(ask: Asked) -> None:
+    if ask.vmid is not None and ask.to != "vm":
+        raise ValueError("--vmid names who gets the GPU: it goes with vm, not with lxc")
+    if ask.vmid is not None and not re.fullmatch(r"[1-9]\d{2,8}", ask.vmid):
+        raise ValueError(f"--vmid {ask.vmid}: a Proxmox vmid is a number from 100 to 999999999")
+
+
 def _assign(ask: Asked) -> Answer:
-    bdf, loaded = together(lambda: _gpu(ask), lambda: inventories.load(ask.inventory, ask.limit))
+    (bdf, _), loaded = together(
+        lambda: together(lambda: Bdf.parse(ask.bdf), lambda: _check_vmid(ask)),
+        lambda: inventories.load(ask.inventory, ask.limit),
+    )
     machine = meant(loaded.selected(ask.limit).machines, bdf, ask.to)
     reason = f"assign {ask.inventory} {bdf.short} {ask.to}"
     with connected(loaded, [machine.name], PHASES, reason, ask.reboot) as run:
@@ -74,15 +84,6 @@ def _assign(ask: Asked) -> Answer:
         for line in lines:
             click.echo(printable(line), err=True)
     return Answer(outcome.exit_code, document | told([outcome]))
-
-
-def _gpu(ask: Asked) -> Bdf:
-    """The GPU that is asked for. Raises ValueError."""
-    if ask.vmid is not None and ask.to != "vm":
-        raise ValueError("--vmid names who gets the GPU: it goes with vm, not with lxc")
-    if ask.vmid is not None and not re.fullmatch(r"[1-9]\d{2,8}", ask.vmid):
-        raise ValueError(f"--vmid {ask.vmid}: a Proxmox vmid is a number from 100 to 999999999")
-    return Bdf.parse(ask.bdf)
 
 
 def meant(machines: Sequence[Machine], bdf: Bdf, to: To) -> Machine:

@@ -89,7 +89,7 @@ def finish(command: Callable[[], Answer], name: str, as_json: bool) -> int:
         present.usage(error.reasons)
         answer = Answer(EXIT_USAGE, {"error": "bad inventory", "reasons": error.reasons})
     except ValueError as error:
-        present.usage([str(error)])
+        present.usage(str(error).splitlines() or [type(error).__name__])
         answer = Answer(EXIT_USAGE, {"error": str(error)})
     except RunError as error:
         say_on_stderr(error.told)

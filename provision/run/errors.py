@@ -69,12 +69,13 @@ class Unreachable(RunError):
 
     def __init__(self, machines: Sequence[Away], also: str = "") -> None:
         self.machines = tuple(machines)
-        self.lines = [*map(str, machines), *([also] if also else [])]
-        super().__init__("\n".join(self.lines))
+        self.also = also
+        super().__init__("\n".join([*map(str, machines), *([also] if also else [])]))
 
     @property
     def told(self) -> str:
-        return "\n".join(f"error: {line}" for line in self.lines)
+        errors = [f"error: {one}" for one in self.machines]
+        return "\n".join([*errors, *([self.also] if self.also else [])])
 
 
 class HostChanged(RunError):

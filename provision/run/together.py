@@ -1,29 +1,29 @@
-"""The words of a command and its inventory, judged together: whoever mistyped one is not kept from what is wrong in the
-other."""
+"""Two questions about what was given, each of which may be answered with a mistake: both mistakes are told at once."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TypeVar
 
-from provision.inventory import Inventory, InventoryRefused
+from provision.inventory import InventoryRefused
 
-T = TypeVar("T")
+A = TypeVar("A")
+B = TypeVar("B")
 
 
-def together(words: Callable[[], T], load: Callable[[], Inventory]) -> tuple[T, Inventory]:
-    """What the words mean, and the inventory. Raises ValueError where the words alone are wrong, InventoryRefused with
-    every reason where the inventory is."""
+def together(first: Callable[[], A], second: Callable[[], B]) -> tuple[A, B]:
+    """Both answers. Raises what one of them raises (ValueError, InventoryRefused), and InventoryRefused for both."""
     try:
-        meant, wrong = words(), None
-    except ValueError as error:
-        wrong = error
-    try:
-        loaded = load()
-    except InventoryRefused as refused:
-        if wrong is None:
-            raise
-        raise InventoryRefused([str(wrong), *refused.reasons]) from None
-    if wrong is not None:
-        raise wrong
-    return meant, loaded
+        one = first()
+    except (ValueError, InventoryRefused) as error:
+        wrong = _reasons(error)
+        try:
+            second()
+        except (ValueError, InventoryRefused) as also:
+            raise InventoryRefused(list(dict.fromkeys([*wrong, *_reasons(also)]))) from None
+        raise
+    return one, second()
+
+
+def _reasons(error: Exception) -> list[str]:
+    return error.reasons if isinstance(error, InventoryRefused) else str(error).splitlines()

@@ -87,9 +87,9 @@ def test_a_host_without_an_inventory_is_called_as_it_was_written() -> None:
     assert called(Machine(name="local")) == "local"
 
 
-def test_each_line_of_several_machines_is_an_error_and_other_errors_keep_their_form() -> None:
+def test_each_machine_is_an_error_of_its_own_and_other_errors_keep_their_form() -> None:
     error = Unreachable(away({"u1": REFUSED, "u2": REFUSED}, [machine("u1"), machine("u2")]), "and this")
-    assert [line[:9] for line in error.told.splitlines()] == ["error: u1", "error: u2", "error: an"]
+    assert [line[:9] for line in error.told.splitlines()] == ["error: u1", "error: u2", "and this"]
     assert RunError("a\n  - b").told == "error: a\n  - b"
 
 

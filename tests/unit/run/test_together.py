@@ -1,64 +1,49 @@
-"""A mistyped word keeps nobody from what is wrong in the inventory, and the other way round."""
+"""What is wrong with two arguments of a command is told at once; what is wrong with one keeps its own error."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from provision.cli import main
 from provision.inventory import InventoryRefused
-from provision.run import commands
-from provision.run.assign import Asked, assign
 from provision.run.together import together
 
-_WRONG = "from provision.spec import Machine\nmachine = Machine(name='m1', gpus='x')\n"
+
+def wrong(*reasons: str) -> Callable[[], str]:
+    def ask() -> str:
+        if len(reasons) == 1:
+            raise ValueError(reasons[0])
+        raise InventoryRefused(reasons)
+
+    return ask
 
 
-def plan(path: str, phases: str) -> int:
-    return commands.plan(path, (), phases, None, False)
+def test_both_mistakes_are_told_each_once() -> None:
+    with pytest.raises(InventoryRefused) as refused:
+        together(wrong("a"), wrong("b", "a", "c"))
+    assert refused.value.reasons == ["a", "b", "c"]
 
 
-def apply(path: str, phases: str) -> int:
-    return commands.apply(path, (), phases, True, False)
-
-
-def hand_over(path: str, bdf: str) -> int:
-    return assign(Asked(path, bdf, "vm", "7", (), True, False, False))
+def test_one_mistake_keeps_its_error_and_two_answers_are_given() -> None:
+    with pytest.raises(ValueError, match=r"^a$"):
+        together(wrong("a"), lambda: 1)
+    with pytest.raises(InventoryRefused):
+        together(lambda: 1, wrong("a", "b"))
+    assert together(lambda: 1, lambda: "b") == (1, "b")
 
 
 @pytest.mark.parametrize(
-    ("run", "word", "said"),
+    ("args", "said"),
     [
-        (plan, "instal", "instal"),
-        (apply, "instal", "instal"),
-        (hand_over, "42:00.0", "--vmid 7: a Proxmox vmid"),
+        (("--remove-models", "--source-is-off", "--models-from", "x"), 3),
+        (("--resume", "--rollback", "--remove-models"), 2),
+        (("--resume", "--rollback"), 1),
     ],
 )
-def test_both_are_told_at_once_and_each_alone(
-    run: Callable[[str, str], int], word: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "m1.py"
-    path.write_text(_WRONG)
-    assert run(str(path), word) == 2
-    both = capsys.readouterr().err
-    assert said in both
-    assert "gpus" in both
-    assert both.index(said) < both.index("gpus")
-    assert run(str(tmp_path / "m2.py"), word) == 2
-    assert "m2.py does not exist" in capsys.readouterr().err
-    if run is not hand_over:
-        assert run(str(path), "install") == 2
-        alone = capsys.readouterr().err
-        assert "gpus" in alone
-        assert said not in alone
-
-
-def test_a_sound_inventory_leaves_the_word_alone() -> None:
-    def wrong() -> str:
-        raise ValueError("no such phase")
-
-    with pytest.raises(ValueError, match="no such phase") as error:
-        together(wrong, lambda: None)  # type: ignore[arg-type,return-value]
-    assert not isinstance(error.value, InventoryRefused)
-    assert together(lambda: "install", lambda: None) == ("install", None)  # type: ignore[arg-type,return-value]
+def test_contradictions_of_a_migration_are_told_at_once(args: tuple[str, ...], said: int) -> None:
+    done = CliRunner().invoke(main, ["migrate", "a", "b", *args])
+    assert done.exit_code == 2
+    assert done.output.count("Error: ") == said
