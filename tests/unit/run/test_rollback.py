@@ -47,7 +47,7 @@ class Place:
         patch = monkeypatch.setattr
         patch(rollback, "connected", lambda *words: _Context(run))
         patch(rollback, "refuse_while_moving", lambda session, machine: self.asked.append(machine.name))
-        patch(rollback.inventory, "load", lambda *words, **more: None)
+        patch(rollback.inventory, "load", lambda *words, **more: SimpleNamespace(machines=()))
         patch(keeping, "changes_on", lambda host: CHANGES)
         patch(keeping, "write_undo", lambda host, changes: self.did.append("write"))
         patch(undo, "look", lambda host, changes: self.looks.pop(0))
