@@ -15,6 +15,7 @@ from provision.migrate import (
     fence,
     files,
     finalize,
+    led,
     live,
     present,
     runbook,
@@ -85,13 +86,15 @@ def _look(ask: Asked, ends: Ends, pair: Pair, m: Moving) -> Shown:
     pair = files.reached(replace(pair, run=m.run), m.source, m.target)
     table = tuple((step.name, step.text) for step in steps.of(m))
     shown = preflight(pair, m.source, m.target, m.target.plan(PHASES), starts=starts(ends, pair), steps=table)
-    more = [] if m.source is None else fence.check(m.source, m.run)
+    more = [] if m.source is None or shown.follows.unit else fence.check(m.source, m.run)
     if ask.cold:
         alive, notes = cold.asked(ask, pair, m, begun=False)
         more += alive
         shown = replace(shown, notes=(*notes, *shown.notes))
-    if m.traffic is not None:
-        more += m.traffic.check(cold=m.cold)
+    if m.traffic is not None and not shown.follows.traffic:
+        against, told = led.look(m, m.traffic, shown)
+        more += against
+        shown = replace(shown, notes=(*told, *shown.notes))
     if more:
         shown = present.refused(shown, more)
     present.shown(shown, quiet=ask.as_json)
@@ -225,7 +228,7 @@ def _one_run(records: list[Record]) -> str:
 
 def _none_open(pair: Pair, records: list[Record]) -> str:
     name = pair.target.service.name
-    said = [f"{one.run} is {one.state}" for one in records]
+    said = list(dict.fromkeys(f"{one.run} is {one.state}" for one in records))
     return (
         f"no migration of {name} from {pair.source.name} to {pair.target.name} is open"
         + (f" ({'; '.join(said)})" if said else f" (neither machine has {standing.path(name)})")

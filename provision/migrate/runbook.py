@@ -37,6 +37,8 @@ def begin(m: Moving) -> None:
     for side in m.sides:
         may_begin(side, m.run)
     try:
+        for side in m.sides:
+            record.keep(side)
         m.note("lock", "begin")
         m.note("lock", "done")
         m.note("preflight", "begin")
@@ -224,7 +226,7 @@ def forget(m: Moving) -> None:
     for side in m.sides:
         there = record.read(side)
         if there is not None and there.run == m.run:
-            record.remove(side)
+            record.put_back(side)
 
 
 def _close(m: Moving) -> None:

@@ -18,6 +18,8 @@ FENCES = "/var/lib/kpro/migrated"
 """In the guest of a source: while a file of the service's name lies there, its unit does not start."""
 DROP_IN = "kpro-migrated.conf"
 """The drop-in of its unit that makes it so (provision.migrate.fence)."""
+FORMER = ".former"
+"""Beside a state file, and in place of its ``.json``: that of a migration which had ended, and gave way to this one."""
 SCHEMA = "kpro-migration/1"
 
 Role = Literal["source", "target"]
@@ -57,6 +59,10 @@ class Record:
 
 def path(service: str) -> str:
     return f"{FOLDER}/{service}.json"
+
+
+def former(service: str) -> str:
+    return f"{FOLDER}/{service}{FORMER}"
 
 
 def fence(service: str) -> str:
@@ -114,7 +120,8 @@ def guest_requests(guest: Guest) -> list[str]:
 def refusals(
     machine: Machine, host: Snapshot, guests: Mapping[str, Snapshot | None], own: str
 ) -> Iterator[Refusal]:
-    """Why nothing is done on this machine now. ``own``: the id of the migration that asks, which may."""
+    """Why nothing is done on this machine now. ``own``: the id of the migration that asks, which may; to it one that
+    gave the service up for good is history, since it brings the service anew."""
     for at, guest in enumerate(machine.guests):
         for number, service in enumerate(guest.services):
             where = f"machine.guests[{at}].services[{number}]"
@@ -129,7 +136,7 @@ def refusals(
                     "look at it; where no migration is open (provision runs), remove it",
                 )
                 continue
-            if record is None:
+            if record is None or (own and record.state == "finalized"):
                 yield from fenced
             elif record.run == own:
                 # The own fence is the source's; at the target it is another migration's.
@@ -207,27 +214,43 @@ def _open(machine: Machine, record: Record, where: str) -> Refusal:
         f"migration {record.run} of {record.service} from {source} to {target} is open since {record.since}, at step "
         f"{record.step}",
         "two hands on one service could leave two hosts that answer, or none",
-        f"provision migrate {source} {target} --resume, or --rollback",
+        goes_on(record),
     )
+
+
+def goes_on(record: Record, named: tuple[str, ...] = ()) -> str:
+    """The next command of an open migration; ``named``: as its two inventories are named, where that is known."""
+    given = {**asdict(record), **({"words": named} if named else {})}
+    if record.back:
+        return f"{again.command(given, '--rollback')}, which is half done"
+    return f"{again.command(given, '--resume')}, or --rollback"
 
 
 def _moved(machine: Machine, record: Record) -> Refusal:
     source, target = record.ends(machine.name)
-    why = (
-        "what would be stopped here is the only way back"
-        if record.role == "source"
-        else "what would be taken away here is the only host that serves it"
-    )
+    if record.role == "source":
+        why = "what would be stopped here is the only way back"
+        ways = (
+            f"where it is to stay on {target}: {again.command(record, '--finalize')}, then this again; else --rollback "
+            "brings it back here, and this would end it"
+        )
+    else:
+        why = "what would be taken away here is the only host that serves it"
+        ways = f"{again.command(record, '--rollback')} brings it back to {source}, then this again"
+        if record.cold:
+            ways = (
+                f"{source} is dead: {again.command(record, '--finalize')}, and move it to another host first"
+            )
+        ways += f". After --finalize nobody else has it: this would end {record.service} for everybody"
     return Refusal(
         f"machine {machine.name}",
         f"{record.service} was moved from {source} to {target} (run {record.run}), and that is not closed",
         why,
-        f"provision migrate {source} {target} --finalize, or --rollback, then this again",
+        ways,
     )
 
 
 def _of_record(machine: Machine, service: Service, record: Record, where: str) -> Iterator[Refusal]:
-    command = " ".join(("provision migrate", *record.ends(machine.name)))
     if record.state == "open":
         yield _open(machine, record, where)
     elif record.role == "source" and record.state == "moved":
@@ -235,14 +258,18 @@ def _of_record(machine: Machine, service: Service, record: Record, where: str) -
             where,
             f"{service.name} was moved to {record.peer} (run {record.run}); here it is stopped and kept from starting",
             "two hosts must not answer",
-            f"{command} --rollback brings it back here, --finalize gives it up; then take it out of this inventory",
+            f"{again.command(record, '--rollback')} brings it back here, --finalize gives it up; then take it out of "
+            "this inventory",
         )
     elif record.role == "source" and record.state == "finalized":
+        here, there = f"INVENTORY-OF-{machine.name}", f"INVENTORY-OF-{record.peer}"
+        source, target, *more = record.words if record.words[1:] else (here, there)
         yield Refusal(
             where,
             f"{service.name} was moved to {record.peer} for good (run {record.run})",
             "two hosts would answer",
-            "take the service out of this inventory; to have it here as well, remove "
+            "take the service out of this inventory; to move it back here, "
+            f"{again.command({'words': (target, source, *more)})}; to have it here as well, remove "
             f"{path(service.name)} on {machine.name} first",
         )
 
@@ -264,6 +291,6 @@ def _fenced(service: Service, inside: Snapshot | None, where: str) -> Iterator[R
             f"{' and '.join(found)} {'lie' if found[1:] else 'lies'} in the guest: {service.name} was moved to another "
             "host, or is being moved",
             "its unit does not start while that is so, because two hosts must not answer",
-            "provision migrate SOURCE TARGET --rollback brings it back; where no other host has it, remove "
+            f"{again.command({}, '--rollback')} brings it back; where no other host has it, remove "
             f"{'them' if found[1:] else 'it'} (then systemctl daemon-reload)",
         )

@@ -55,6 +55,8 @@ class Damage:
 FILES_GONE = frozenset({"files"})
 FOUND = frozenset({"guest", "files"})
 OPT = "/opt/templates"
+STANDS = frozenset({"stands"})
+"""The source is to be where the service is: no migration took it away from there."""
 GUEST, UNIT, RUNS = frozenset({"guest"}), frozenset({"guest", "unit"}), frozenset({"guest", "unit", "runs"})
 
 
@@ -117,7 +119,12 @@ DAMAGES = (
     _of("proxy", "traffic", _pair(also=(Refusal("haproxy", "no server", "why", "next"),))),
     _of("locked here", "locked", lambda g: on_source(g, lock=_line("x"))),
     _of("locked there", "locked", lambda g: on_target(g, lock="garbage")),
-    _of("open here", "open migration", lambda g: on_source(g, migrations=opened())),
+    _of(
+        "open here",
+        "open migration",
+        lambda g: on_source(g, migrations=opened()),
+        hides=RUNS | FILES_GONE | STANDS,
+    ),
     _of("open there", "open migration", lambda g: on_target(g, migrations=opened(state="moved"))),
     _of("no systemd here", "systemd", lambda g: on_source(g, systemd=False)),
     _of("no systemd there", "systemd", lambda g: on_target(g, systemd=False)),
@@ -162,7 +169,7 @@ DAMAGES = (
         "state folder",
         lambda g: on_target(g, state=place("/var/lib/kpro", writable=False)),
     ),
-    _of("stopped", "source guest", _stopped, hides=RUNS),
+    _of("stopped", "source guest", _stopped, needs=STANDS, hides=RUNS),
     _of(
         "no unit",
         "source serves",
@@ -188,7 +195,7 @@ DAMAGES = (
         lambda g: unit_of(g, drop_ins=("/etc/systemd/system/kpro-chat.service.d/kpro-migrated.conf",)),
         needs=UNIT,
     ),
-    _of("serves there", "target serves", lambda g: in_target(g, unit=unit())),
+    _of("serves there", "target serves", lambda g: in_target(g, unit=unit()), needs=RUNS),
     _of("no systemd inside", "guest systemd", lambda g: in_source(g, systemd=False), needs=GUEST),
     _of(
         "somebody else's",

@@ -100,7 +100,9 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
 
     monkeypatch.setattr(record, "write", write)
     monkeypatch.setattr(record, "read", lambda side: side.kept)
-    monkeypatch.setattr(record, "remove", lambda side: setattr(side, "kept", None))
+    monkeypatch.setattr(record, "keep", lambda side: None)
+    monkeypatch.setattr(record, "settle", lambda side: None)
+    monkeypatch.setattr(record, "put_back", lambda side: setattr(side, "kept", None))
     monkeypatch.setattr(runbook, "sweep", lambda side, run: None)
     monkeypatch.setattr(
         record, "unwritten", lambda side, run: made.did.append(f"journal of {side.name} away")
