@@ -63,7 +63,8 @@ NCCL: dict[str, Entry] = {
         "No collective hangs",
         "A collective on a broken path does not fail, it spins for ever with the GPU at 100 %, and PyTorch waits half "
         "an hour. Here each size has 20 seconds, held from outside. After a hang the same is tried without peer "
-        "access, then without shared memory: what works names the broken path.",
+        "access, then without shared memory: what works names the broken path. A rank that somebody stopped "
+        "(SIGSTOP, a debugger) is named as such, and nothing is tried again.",
         "fail host nccl.hang rank 0 (gpu0) hung 20 s in the all-reduce of 1 MiB and was killed",
         "Mend the path that the finding names; nccl.workaround says what helps until then.",
         "NVIDIA/nccl#1999, #2079, #631; NVIDIA/nccl-tests#117",
@@ -106,7 +107,9 @@ NCCL: dict[str, Entry] = {
         "A number of GB/s says nothing without the links' own limit: active NVLinks times what NCCL can make of one, "
         "or the slowest PCIe hop. NVLink passes from 0.85 of it and fails below 0.75; PCIe passes from 0.40 and fails "
         "below 0.25. Best of three medians, from 1 GiB up: a healthy pair of H200 read 0.81 at 256 MiB and 0.90 at "
-        "1 GiB. NVLink multicast beats the links' rate, so there is no ratio with it.",
+        "1 GiB. NVLink multicast beats the links' rate, so there is no ratio with it. Between nodes over sockets the "
+        "limit is what one TCP connection each way carries there, measured in the same run: passes from 0.50, fails "
+        "below 0.25.",
         "fail host nccl.busbw 180.2 GB/s at 1 GiB over 2 GPUs: 0.49 of 370.8 (18 NVLinks x 20.6 GB/s), below 0.75",
         "Look at nvlink.state, gpu.throttle and pcie.width, and measure again on an idle host.",
         "NVIDIA/nccl src/graph/topo.h; NVIDIA/nccl-tests doc/PERFORMANCE.md; Azure/azurehpc-health-checks for floors",

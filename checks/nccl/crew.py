@@ -11,6 +11,7 @@ import selectors
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from checks import child
@@ -26,6 +27,7 @@ DIED_S = 0.5
 BUDGET = 0.3
 """Which part of a size's deadline the timed rounds may take by their own reckoning."""
 _SAMPLE_S = 0.05
+STOPPED = ("T", "t")
 
 
 @dataclass(frozen=True)
@@ -69,11 +71,13 @@ class Member:
     done: bool = False
     ended: str | None = None
     code: int | None = None
+    state: str | None = None
+    """The kernel's letter for its process when a deadline had passed: T, stopped by a signal; t, by a debugger."""
 
     def as_dict(self, now: float) -> dict[str, Any]:
         whole: dict[str, Any] = {"rank": self.rank, "gpu": self.gpu, "phase": self.phase, "done": self.done}
         whole["in_phase_s"] = round(now - self.since, 3)
-        whole |= {"ended": self.ended, "code": self.code, "told": self.told[:400]}
+        whole |= {"ended": self.ended, "code": self.code, "state": self.state, "told": self.told[:400]}
         whole["stderr"] = self.stderr.decode(errors="replace")[-1000:]
         whole["log"] = _read(self.log)
         return whole
@@ -93,6 +97,8 @@ class Order:
     deadlines: Deadlines = field(default_factory=Deadlines)
     shared: bool = False
     """Whether somebody else is on these GPUs: then less of their memory is taken."""
+    curve: Sequence[int] = ()
+    """Bytes of the messages that are timed before the greatest one, ascending."""
 
 
 def run(order: Order, exchange: Callable[[str | None], str] | None = None) -> dict[str, Any]:
@@ -151,6 +157,7 @@ class _Crew:
                     "seed": self.order.seed,
                     "budget_s": budget,
                     "shared": self.order.shared,
+                    "curve": list(self.order.curve),
                 },
             )
         if self.exchange is not None and self.order.first > 0:
@@ -191,6 +198,12 @@ class _Crew:
         ]
         for member in late:
             member.ended = "deadline"
+        for member in self.members if late else ():
+            if not member.done and member.ended in (None, "deadline"):
+                member.state = state(member.process.pid)
+                # It is the one that the others wait for, though its own time is not over.
+                if member.state in STOPPED:
+                    member.ended = "deadline"
         failed = any(member.ended not in (None, "deadline") for member in self.members)
         if failed and self.killed_at is None:
             self.killed_at = now + GRACE_S
@@ -258,6 +271,14 @@ class _Crew:
     def close(self) -> None:
         while self.logs:
             os.close(self.logs.pop())
+
+
+def state(pid: int) -> str | None:
+    """The kernel's letter for what a process does (proc(5), stat), None when it is gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return None
 
 
 def _read(log: int) -> str:

@@ -22,7 +22,7 @@ PXB, PHB, NODE = 20, 30, 40
 
 @dataclass(frozen=True)
 class Limit:
-    """``gbytes`` per second of bus bandwidth; ``kind`` nvlink or pcie; ``said`` how it comes about.
+    """``gbytes`` per second of bus bandwidth; ``kind`` nvlink, pcie or socket; ``said`` how it comes about.
 
     ``unshared`` is the rate where hops that are taken as shared are not: a halved limit is a guess, and switches
     that carry both at full rate do exist.
@@ -52,6 +52,25 @@ def of_ring(gpus: Sequence[Gpu], p2p: Sequence[Mapping[str, Any]]) -> Limit | No
     if all(links):
         return _nvlink(gpus, links)
     return _pcie(gpus, p2p)
+
+
+def of_sockets(told: object) -> Limit | NoLimit:
+    """What one TCP connection each way carried between the nodes, by ``checks.nccl.sockets``; the slowest node decides.
+    Nothing can exceed what several connections carried together."""
+    if not isinstance(told, Mapping):
+        return NoLimit("what the network carries was not measured")
+    rows = list((told.get("of_node") or {}).values())
+    if told.get("error") or not rows or not all(isinstance(row, Mapping) and row for row in rows):
+        return NoLimit(f"the sockets' own rate was not measured: {told.get('error') or 'a node told none'}")
+    counts = sorted(set.intersection(*({int(count) for count in row} for row in rows)))
+    rates = {count: min(float(row[str(count)]) for row in rows) for count in counts}
+    if not rates or min(rates.values()) <= 0:
+        return NoLimit("the sockets' own rate was not measured: nothing came over them")
+    one = rates[counts[0]]
+    more = "".join(f", {count} together {rates[count]:.2f}" for count in counts[1:])
+    return Limit(
+        one, "socket", f"one TCP connection each way on {told.get('interface')}{more}", max(rates.values())
+    )
 
 
 def _nvlink(gpus: Sequence[Gpu], links: list[int]) -> Limit | NoLimit:

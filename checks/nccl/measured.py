@@ -33,6 +33,7 @@ class Rank:
     told: tuple[Mapping[str, Any], ...]
     log: str = field(repr=False, default="")
     stderr: str = ""
+    state: str | None = None
 
     def first(self, key: str) -> Any:
         """What it said under a key the first time, None when it never did."""
@@ -45,6 +46,11 @@ class Rank:
     @property
     def hung(self) -> bool:
         return self.ended == "deadline"
+
+    @property
+    def stopped(self) -> bool:
+        """Whether its process was stopped by a signal or a debugger when it hung."""
+        return self.hung and self.state in ("T", "t")
 
 
 @dataclass(frozen=True)
@@ -112,7 +118,7 @@ def run_of(run: Mapping[str, Any]) -> Run:
 
 
 def _rank(rank: Mapping[str, Any]) -> Rank:
-    code, ended = rank.get("code"), rank.get("ended")
+    code, ended, state = (rank.get(key) for key in ("code", "ended", "state"))
     return Rank(
         int(rank["rank"]),
         int(rank["gpu"]),
@@ -124,6 +130,7 @@ def _rank(rank: Mapping[str, Any]) -> Rank:
         tuple(_mapping(line) for line in rank["told"]),
         str(rank.get("log") or ""),
         str(rank.get("stderr") or ""),
+        None if state is None else str(state),
     )
 
 

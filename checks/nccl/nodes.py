@@ -6,11 +6,12 @@ both is told from them; then all nodes in one communicator.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from checks.nccl import run
+from checks.nccl import run, sockets
 from checks.nccl.launch import Place
 from checks.nccl.rendezvous import Client, Refused, Server
 from checks.nccl.run import Bench, Wish
@@ -57,7 +58,7 @@ def measure(bench: Bench, wish: Wish, place: Place, meeting: Meeting, pairwise: 
             server = Server(meeting.host, meeting.port, meeting.token, place.nodes, meeting.join_s, wait)
         client = Client.connect(meeting.host, meeting.port, meeting.token, place.node, meeting.join_s)
         try:
-            _together(bench, wish, place, client, server, pairwise, meeting.join_s, wait)
+            _together(bench, wish, place, client, server, pairwise, meeting.join_s, wait, meeting.token)
         finally:
             client.close()
     except (OSError, Refused, KeyError, TypeError, ValueError) as error:
@@ -77,6 +78,7 @@ def _together(
     pairwise: bool,
     join_s: float,
     wait: float,
+    token: bytes,
 ) -> None:
     told = bench.data["nodes"]
     able = run.usable(bench)
@@ -93,8 +95,21 @@ def _together(
             step = number * 4096 + group[0]
             last = number == len(plan) - 1
             client.result(step, _step(bench, wish, place, client, joined, group, step, wait, last))
+    if place.node in nodes:
+        told["sockets"] = sockets.measure(
+            _log(bench), place.node, nodes, token, partial(_all, client, len(nodes))
+        )
     if server is not None:
         _gather(bench, wish, server, plan, joined)
+
+
+def _all(client: Client, count: int, name: str, word: Mapping[str, Any]) -> dict[int, dict[str, Any]]:
+    return client.everybody(name, word, count)
+
+
+def _log(bench: Bench) -> str:
+    """What NCCL logged on this node in the run over all nodes."""
+    return "\n".join(rank["log"] for run in bench.data["runs"] for rank in run["ranks"])
 
 
 def _step(

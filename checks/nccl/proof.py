@@ -71,8 +71,9 @@ def _right(run: Run) -> bool:
 
 
 def _fails(run: Run) -> str | None:
-    """How a run fails in a way that peer access can be the reason of; a rank that died says nothing of it."""
-    if any(rank.ended == "died" for rank in run.ranks):
+    """How a run fails in a way that peer access can be the reason of; a rank that died or was stopped from outside says
+    nothing of it."""
+    if any(rank.ended == "died" or rank.stopped for rank in run.ranks):
         return None
     if any(rank.hung for rank in run.ranks):
         return "ranks hang"

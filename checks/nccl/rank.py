@@ -29,6 +29,8 @@ PACES = 7
 ROUNDS = 3
 BATCHES = 5
 BATCH = 4
+_SPINS = 200
+"""How often NCCL is asked without a pause whether it took an order: a pause would be most of a small message's time."""
 _FOREVER = 86400.0
 
 
@@ -84,6 +86,10 @@ def _work(asked: dict[str, Any]) -> None:
     if asked["nranks"] > 1:
         say(phase=f"pace {team.largest}")
         say(own_s=team.pace(team.largest // 4))
+        for size in asked["curve"]:
+            if size < team.largest:
+                say(phase=f"bench {size}")
+                say(curve=size, curve_s=team.bench(size // 4))
         say(phase=f"bench {team.largest}")
         say(bench=team.largest, medians_s=team.bench(team.largest // 4))
 
@@ -170,8 +176,11 @@ class Team:
 
     def _settle(self) -> None:
         # A non-blocking communicator gives its order to the stream later; until then the stream looks done.
+        tries = 0
         while not self.nccl.settled(self.comm, "ncclAllReduce"):
-            time.sleep(0.00005)
+            tries += 1
+            if tries > _SPINS:
+                time.sleep(0.00005)
 
     def _wait(self) -> None:
         self.gpu.synchronize(

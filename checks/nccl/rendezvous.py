@@ -12,13 +12,14 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
 LINE_LIMIT = 8 << 20
 GREET_LIMIT = 4096
 GREET_S = 10.0
+ALL_S = 20.0
 
 
 class Refused(Exception):
@@ -73,6 +74,7 @@ class Board:
         self.joined: dict[int, dict[str, Any]] = {}
         self.ids: dict[int, str | None] = {}
         self.results: dict[tuple[int, int], dict[str, Any]] = {}
+        self.words: dict[str, dict[int, dict[str, Any]]] = {}
         self.strangers = 0
         self._claimed: set[int] = set()
         self._changed = threading.Condition()
@@ -168,6 +170,11 @@ class Server:
         elif asked["op"] == "wait":
             board.wait(lambda: step in board.ids, self._id_s)
             line.say(id=board.ids.get(step))
+        elif asked["op"] == "all":
+            name, count = str(asked["name"])[:40], max(1, min(board.nodes, int(asked["count"])))
+            board.change(lambda: board.words.setdefault(name, {}).update({node: dict(asked["word"])}))
+            board.wait(lambda: len(board.words[name]) >= count, ALL_S)
+            line.say(words={str(number): word for number, word in board.words[name].items()})
         elif asked["op"] == "result":
             board.change(lambda: board.results.update({(step, node): dict(asked["run"])}))
             line.say(ok=True)
@@ -228,6 +235,11 @@ class Client:
     def wait_id(self, step: int, seconds: float) -> str | None:
         identity = self._ask(seconds, op="wait", step=step).get("id")
         return identity if isinstance(identity, str) else None
+
+    def everybody(self, name: str, word: Mapping[str, Any], count: int) -> dict[int, dict[str, Any]]:
+        """The words of ``count`` nodes under this name, once all have said theirs; of those that are late, none."""
+        told = self._ask(2 * ALL_S, op="all", name=name, word=dict(word), count=count)["words"]
+        return {int(number): dict(one) for number, one in told.items()}
 
     def result(self, step: int, run: dict[str, Any]) -> None:
         self._ask(60.0, op="result", step=step, run=run)

@@ -8,7 +8,7 @@ from typing import Any
 from checks.gpus.rule import failed, passed, unknown, warned
 from checks.model import Finding
 from checks.nccl.measured import Run, run_of
-from checks.nccl.rules_speed import best, bus_rate
+from checks.nccl.rates import best, bus_rate
 from checks.nccl.scene import Scene
 
 SLOW_PAIR = 0.7

@@ -53,11 +53,13 @@ def came_through(scene: Scene) -> Iterator[Finding]:
 
 
 def culprits(run: Run) -> list[Rank]:
-    """Who is to blame: those that died, else those with an error, else those that hang furthest behind."""
+    """Who is to blame: those that died, else those with an error, that were stopped, that hang furthest behind."""
     for ended in ("died", "error"):
         found = [rank for rank in run.ranks if rank.ended == ended]
         if found:
             return found
+    if stopped := [rank for rank in run.ranks if rank.stopped]:
+        return stopped
     stuck = [rank for rank in run.ranks if not rank.done] or list(run.ranks)
     behind = min(place(rank.phase) for rank in stuck)
     return [rank for rank in stuck if place(rank.phase) == behind]
@@ -71,6 +73,8 @@ def _told(scene: Scene, rank: Rank) -> str:
         how = f"signal {-rank.code}" if rank.code is not None and rank.code < 0 else f"code {rank.code}"
         words = rank.stderr.strip().splitlines()[-1:] or [""]
         return f"{who} died ({how}) in {said(rank.phase)}" + (f": {words[0][:200]}" if words[0] else "")
+    if rank.stopped:
+        return f"{who} was stopped in {said(rank.phase)}, did not go on within {rank.in_phase_s:.0f} s and was killed"
     last = _last_words(scene, rank)
     return f"{who} hung {rank.in_phase_s:.0f} s in {said(rank.phase)} and was killed" + (
         f"; NCCL's last words: {last[:160]}" if last else ""
@@ -84,6 +88,11 @@ def _last_words(scene: Scene, rank: Rank) -> str | None:
 
 def reason(scene: Scene, run: Run, guilty: Sequence[Rank]) -> tuple[str | None, str | None]:
     """Cause and fix: what NCCL warned of, else what CUDA's code means, else which way was found broken."""
+    if guilty[0].stopped:
+        return (
+            "its process was stopped from outside (SIGSTOP, job control, a debugger): no fault of a GPU or a link",
+            "find who stops processes here, and measure again",
+        )
     row = known_line(scene)
     if row is not None:
         return row.cause, row.fix

@@ -8,16 +8,18 @@ from collections.abc import Iterator
 from checks.gpus.rule import Outcome, failed, passed, skipped, unknown, warned
 from checks.model import Finding
 from checks.nccl import debuglog, limits
-from checks.nccl.limits import NoLimit
+from checks.nccl.limits import Limit, NoLimit
 from checks.nccl.measured import Rank, Run
+from checks.nccl.rates import best, bus_rate, curve
 from checks.nccl.scene import Scene, bytes_text
 
 FULL = 1 << 30
 """Bytes from which on a ring reaches its rate: a healthy pair read 0.81 of the limit at 256 MiB, 0.90 here."""
-THRESHOLDS = {"nvlink": (0.85, 0.75), "pcie": (0.40, 0.25)}
+THRESHOLDS = {"nvlink": (0.85, 0.75), "pcie": (0.40, 0.25), "socket": (0.50, 0.25)}
 """Kind of limit -> ratio from which on it passes, ratio under which it fails."""
 IMPOSSIBLE = 1.1
 """A ring was never seen above 0.99 of NCCL's model: what is above this is no ring, no true time, or a wrong limit."""
+SHOWN = tuple(1 << power for power in (20, 24, 28, 30))
 LATE_RATIO, LATE_S = 2.0, 0.002
 _ONE = "one GPU: nothing to compare it with"
 
@@ -37,18 +39,16 @@ def _bandwidth(scene: Scene, run: Run) -> Outcome:
     if not size or not seconds:
         return unknown("not measured: the ranks did not come to the timed all-reduces")
     busbw = bus_rate(size, seconds, run.nranks)
-    text = f"{busbw:.1f} GB/s at {bytes_text(size)} over {run.nranks} GPUs"
+    text = f"{busbw:.1f} GB/s at {bytes_text(size)} over {run.nranks} GPUs{_by_size(run)}"
     value = {"value": round(busbw, 2), "unit": "GB/s"}
-    if scene.measured.nodes:
-        return skipped(f"{text}; between nodes the network is the limit, which is not known here", **value)
     if any(log.nvls for (number, _), log in scene.logs.items() if number == 0):
         return skipped(f"{text} with NVLS, which goes beyond the links' own rate: no ratio", **value)
-    seen = [scene.nvml(ordinal) for ordinal in scene.measured.gpus]
-    gpus = [gpu for gpu in seen if gpu is not None]
-    limit = (
-        limits.of_ring(gpus, scene.p2p) if len(gpus) == len(seen) else NoLimit("NVML did not show these GPUs")
-    )
+    limit = _limit(scene)
     if isinstance(limit, NoLimit):
+        if scene.measured.nodes:
+            return skipped(
+                f"{text}; between nodes the network is the limit, not known here: {limit.reason}", **value
+            )
         return unknown(f"{text}; no limit to hold it against: {limit.reason}", **value)
     ratio = busbw / limit.gbytes
     good, bad = THRESHOLDS[limit.kind]
@@ -64,7 +64,7 @@ def _bandwidth(scene: Scene, run: Run) -> Outcome:
         )
     if ratio >= good:
         return passed(told, **more)
-    if size < FULL:
+    if size < FULL and limit.kind != "socket":
         make = skipped if scene.measured.size < FULL else unknown
         return make(f"{told}; only from {bytes_text(FULL)} on does the ratio say anything", **more)
     cause, fix = _slow_cause(scene)
@@ -73,21 +73,38 @@ def _bandwidth(scene: Scene, run: Run) -> Outcome:
     return failed(f"{told}, below {bad:g}", cause=cause, fix=fix, **more)
 
 
-def bus_rate(size: int, seconds: float, nranks: int) -> float:
-    """GB/s on the busiest link in an all-reduce: nccl-tests' busbw (doc/PERFORMANCE.md)."""
-    return size / seconds / 1e9 * 2 * (nranks - 1) / nranks
+def _limit(scene: Scene) -> Limit | NoLimit:
+    if scene.measured.nodes is not None:
+        return limits.of_sockets(scene.measured.nodes.get("sockets"))
+    seen = [scene.nvml(ordinal) for ordinal in scene.measured.gpus]
+    gpus = [gpu for gpu in seen if gpu is not None]
+    return (
+        limits.of_ring(gpus, scene.p2p) if len(gpus) == len(seen) else NoLimit("NVML did not show these GPUs")
+    )
 
 
-def best(run: Run) -> tuple[int | None, float | None]:
-    """Bytes and seconds of the best round; a round takes as long as its slowest rank."""
-    medians = [rank.first("medians_s") for rank in run.ranks]
-    if not medians or not all(isinstance(rounds, list) and rounds for rounds in medians):
-        return None, None
-    rounds = [max(times) for times in zip(*medians)]  # noqa: B905 - ranks of one program do the same rounds
-    return run.ranks[0].first("bench"), min(rounds)
+def _by_size(run: Run) -> str:
+    """Some points of the curve, in words."""
+    seconds = curve(run)
+    if not seconds:
+        return ""
+    least = min(seconds)
+    told = [f"{bytes_text(least)} in {seconds[least] * 1e6:.0f} us"]
+    told += [
+        f"{bytes_text(size)} {bus_rate(size, time, run.nranks):.1f}"
+        for size, time in seconds.items()
+        if size in SHOWN
+    ]
+    return f" ({', '.join(told)})"
 
 
 def _slow_cause(scene: Scene) -> tuple[str, str]:
+    if scene.measured.nodes is not None:
+        return (
+            "NCCL uses the sockets badly: few connections or threads (NCCL_NSOCKS_PERTHREAD, NCCL_SOCKET_NTHREADS), a "
+            "slow processor, or other traffic meanwhile",
+            "try NCCL_SOCKET_NTHREADS=4 and NCCL_NSOCKS_PERTHREAD=4, and measure again on idle nodes",
+        )
     late = late_rank(scene)
     if late is not None:
         return f"{scene.rank(late[0])} is late to every collective", "see nccl.slow_rank"

@@ -36,6 +36,8 @@ class Wish:
     service: Service | None = None
     force: bool = False
     deadlines: Deadlines = field(default_factory=Deadlines)
+    curve: bool = False
+    """Whether the rate at every size from 8 bytes up is wanted as well, each twice the one before."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,7 @@ def copy(bench: Bench, wish: Wish) -> None:
 def measure(bench: Bench, wish: Wish) -> None:
     """Adds ``runs`` to the data."""
     run(bench, wish, "as found", {})
-    if len(bench.gpus) < 2 or _right(bench) or _died(bench):
+    if len(bench.gpus) < 2 or _right(bench) or _ended_from_outside(bench):
         return
     for name, extra in (("without P2P", WITHOUT_P2P), ("without P2P and SHM", WITHOUT_SHM)):
         run(bench, wish, name, extra)
@@ -144,17 +146,24 @@ def run(bench: Bench, wish: Wish, name: str, extra: Mapping[str, str], node: Nod
         first=node.first if node else 0,
         deadlines=wish.deadlines,
         shared=bench.data["shared"],
+        curve=steps(wish.size) if wish.curve else (),
     )
     told = crew.run(order, node.exchange if node else None)
     bench.data["runs"].append({"name": name, "extra": dict(extra), **told})
 
 
-def longest(deadlines: Deadlines, size: int = 1 << 30, gpus: int = 8) -> float:
+def steps(size: int) -> list[int]:
+    """The sizes from 8 bytes on, each twice the one before, that are smaller than ``size``."""
+    return [1 << power for power in range(3, 40) if 1 << power < size]
+
+
+def longest(deadlines: Deadlines, size: int = 1 << 30, gpus: int = 8, curve: bool = False) -> float:
     """Seconds that a measurement on one host takes at most: every copy hangs, and every rank at the end of a phase."""
     copies = (
         (gpus - 1 + gpus % 2) * 3 * deadlines.size
     )  # a round: both ways of a pair in one child, one again alone
     sums = len(SUMS) + 3 * deadlines.scale(size)  # small ones; the greatest, the paced and the timed ones
+    sums += sum(deadlines.scale(step) for step in steps(size)) if curve else 0
     once = 2 * deadlines.start + 2 * deadlines.init + sums * deadlines.size + crew.LEAVE_S + crew.GRACE_S
     return 2 * SEES_S + copies + 3 * once
 
@@ -168,9 +177,10 @@ def _right(bench: Bench) -> bool:
     )
 
 
-def _died(bench: Bench) -> bool:
-    """A rank that died says nothing about the way between GPUs, and would die again."""
-    return any(rank["ended"] == "died" for rank in bench.data["runs"][-1]["ranks"])
+def _ended_from_outside(bench: Bench) -> bool:
+    """A rank that died or was stopped says nothing about the way between GPUs; another run would seem to."""
+    ranks = bench.data["runs"][-1]["ranks"]
+    return any(rank["ended"] == "died" or rank["state"] in crew.STOPPED for rank in ranks)
 
 
 def _loaded(service: Service | None) -> tuple[list[str], list[str]]:

@@ -29,6 +29,9 @@ partial="$(dirname "$folder")/.kpro-$(basename "$folder").partial"
 rm -rf --one-file-system -- "$partial" || exit 1
 mkdir -p -m 755 "$partial/rootfs" || exit 1
 {unpack} || fail "the root could not be unpacked"
+# It names the machine that the root was built on, and systemd would give that name to every container: NCCL takes two
+# of one name for one host. Without it lxc.uts.name holds.
+rm -f -- "$partial/rootfs/etc/hostname" || exit 1
 # Names are resolved as on the machine whose network is shared.
 {resolv}
 cat >"$partial/config" || exit 1

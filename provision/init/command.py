@@ -8,8 +8,10 @@ from pathlib import Path
 
 import click
 
+from checks.judged import AllAtOnce
 
-@click.command()
+
+@click.command(cls=AllAtOnce)
 @click.argument("host")
 @click.option("--name", help="The machine's name in the inventory. [default: from HOST]")
 @click.option(

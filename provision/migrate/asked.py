@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from provision import inventory as inventories
 from provision.guest.mounts import mounts
@@ -33,6 +35,17 @@ class Asked:
     reboot: bool
     remove_models: bool = False
     source_is_off: bool = False
+
+
+def typed(ask: Asked, folder: str) -> tuple[str, ...]:
+    """The words that name both ends on the command line, so that they mean the same from another folder than
+    ``folder``: a bare word stays, a path becomes absolute; quoted for a shell where they need it."""
+    named = [
+        word if re.fullmatch(r"[\w-]+", word) else str(PurePath(folder, word))
+        for word in (ask.source, ask.target)
+    ]
+    more = ("--service", ask.service) if ask.service is not None else ()
+    return tuple(map(shlex.quote, (*named, *more)))
 
 
 def both_ends(ask: Asked) -> tuple[End, End, tuple[Path, Path]]:

@@ -7,6 +7,8 @@ import sys
 
 import click
 
+from checks.judged import AllAtOnce
+
 EPILOG = """
 \b
 Examples:
@@ -23,7 +25,7 @@ Exit codes: 0 done, 1 error (a red step from the drain on has been taken back), 
 """
 
 
-@click.command(epilog=EPILOG)
+@click.command(cls=AllAtOnce, epilog=EPILOG)
 @click.argument("source")
 @click.argument("target")
 @click.option("--service", metavar="NAME", help="Which service, where both inventories name several.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from provision.migrate import drain as in_flight
-from provision.migrate import fence, on_target, serving
+from provision.migrate import fence, led, on_target, serving
 from provision.migrate import watch as watching
 from provision.migrate.moving import Moving
 from provision.run.errors import ActFailed
@@ -17,6 +17,10 @@ def may_drain(m: Moving) -> str:
     """Empty, or why the source must go on serving."""
     if not on_target.is_warm(m):
         return f"{m.target.service.name} does not generate on {m.target.name}"
+    try:
+        led.prove(m, "target")
+    except ActFailed as error:
+        return str(error)
     return ""
 
 
@@ -95,7 +99,9 @@ def switch(m: Moving) -> str:
     said = _downtime(m)
     if m.traffic is None:
         return f"{m.target.service.name} is ready for clients on {m.target.name}: lead them there now{said}"
-    return f"requests go to {m.target.name}{said}"
+    # Clients are answered meanwhile; what is found here is taken back.
+    proven = led.prove(m, "target", led=True)
+    return f"requests go to {m.target.name}{said}" + (f"; {proven}" if proven else "")
 
 
 def _downtime(m: Moving) -> str:
@@ -114,7 +120,9 @@ def is_switched(m: Moving) -> bool:
 
 def watch(m: Moving) -> str:
     seconds = m.spec.watch_seconds
-    seen = watching.watch(m.target, m.run, seconds, m.traffic, m.say)
+    seen = watching.watch(
+        m.target, m.run, seconds, m.traffic, m.say, proven=lambda: led.prove(m, "target", led=True)
+    )
     if not seen.well:
         raise ActFailed(seen.why)
     return f"{m.target.name} was watched for {seconds} s, asked {seen.tries} times, the slowest after {seen.slowest} s"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from provision.migrate import again
 from provision.migrate.moving import Moving
 from provision.migrate.shown import Shown
 from provision.plan import Refusal
@@ -77,7 +78,8 @@ def ended(m: Moving, said: Sequence[str]) -> None:
 
 
 def _command(m: Moving, source: str, target: str) -> str:
-    return f"provision migrate {source} {target}" + (" --cold" if m.cold else "")
+    """As it can be typed, in whatever folder."""
+    return again.command({"words": m.words or (source, target), "cold": m.cold})
 
 
 def failed(error: StepFailed, m: Moving, source: str, target: str) -> None:
@@ -102,7 +104,7 @@ def failed(error: StepFailed, m: Moving, source: str, target: str) -> None:
 def moved(m: Moving, source: str, target: str) -> None:
     _line(f"done: {m.target.service.name} serves on {m.target.name}", fg="green")
     if not m.cold:
-        command = f"provision migrate {source} {target}"
+        command = _command(m, source, target)
         _line(f"{m.peer} is stopped and intact: {command} --rollback goes back, --finalize gives it up")
     _line(f"run {m.run}; its journal: provision runs {m.run}")
 

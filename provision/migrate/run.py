@@ -6,13 +6,16 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from provision.migrate import (
+    again,
     cold,
     fence,
     files,
     finalize,
+    led,
     live,
     present,
     runbook,
@@ -20,7 +23,7 @@ from provision.migrate import (
     steps,
     unreached,
 )
-from provision.migrate.asked import Asked, both_ends
+from provision.migrate.asked import Asked, both_ends, typed
 from provision.migrate.ends import Pair
 from provision.migrate.live import Ends
 from provision.migrate.making import Look, moving, pair_of, starts
@@ -44,12 +47,13 @@ def migrate(ask: Asked) -> int:
 
 def _migrate(ask: Asked) -> Answer:
     source, target, paths = both_ends(ask)
-    reason = f"migrate {ask.source} {ask.target}" + ("" if ask.way == "begin" else f" --{ask.way}")
+    way = () if ask.way == "begin" else (f"--{ask.way}",)
+    reason = again.command({"words": typed(ask, str(Path.cwd())), "cold": ask.cold}, *way)
     with live.connected(
         source,
         target,
         paths,
-        reason,
+        reason.removeprefix("provision "),
         say_on_stderr,
         cold=ask.cold,
         reboot=ask.reboot,
@@ -88,7 +92,9 @@ def _look(ask: Asked, ends: Ends, pair: Pair, m: Moving) -> Shown:
         more += alive
         shown = replace(shown, notes=(*notes, *shown.notes))
     if m.traffic is not None and not shown.follows.traffic:
-        more += m.traffic.check(cold=m.cold)
+        against, told = led.look(m, m.traffic, shown)
+        more += against
+        shown = replace(shown, notes=(*told, *shown.notes))
     if more:
         shown = present.refused(shown, more)
     present.shown(shown, quiet=ask.as_json)
@@ -185,7 +191,8 @@ def _finalize(ask: Asked, ends: Ends, pair: Pair) -> Answer:
     if any(one.state == "open" for one in records):
         raise RunError(
             f"migration {_one_run(records)} of {pair.target.service.name} is not through "
-            f"(step {runbook.reached(records)}): nothing is given up before that. Next: --resume, or --rollback"
+            f"(step {runbook.reached(records)}): nothing is given up before that. Next: "
+            f"{again.command(records[0], '--resume')}, or --rollback"
         )
     if not any(one.state == "moved" for one in records):
         raise ValueError(_none_open(pair, records))

@@ -31,7 +31,7 @@ Back = Literal["", "begun", "serves"]
 class Record:
     """One side's state file. ``step``: the last one that began. ``peer``: the other machine; ``service``: its name.
 
-    ``words``: source, target and options as they were named on ``controller`` (provision.migrate.again); empty in one
+    ``words``: source, target and options as they were named on ``controller`` (provision.migrate.asked); empty in one
     of an older version. ``back``: of a way back that is not whole, does the source serve again, or is it begun alone?
     """
 

@@ -92,7 +92,7 @@ def finish(command: Callable[[], Answer], name: str, as_json: bool) -> int:
         present.usage([str(error)])
         answer = Answer(EXIT_USAGE, {"error": str(error)})
     except RunError as error:
-        say_on_stderr(f"error: {error}")
+        say_on_stderr(error.told)
         answer = Answer(error.exit_code, {"error": str(error)})
     except (OSError, PyinfraError) as error:
         say_on_stderr(f"error: {error}")

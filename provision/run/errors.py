@@ -13,6 +13,7 @@ RunError                 something went wrong, exit 1
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from provision.plan import Refusal
 
@@ -25,6 +26,11 @@ class RunError(Exception):
     """Base: the message is for the operator."""
 
     exit_code = EXIT_ERROR
+
+    @property
+    def told(self) -> str:
+        """What the operator reads."""
+        return f"error: {self}"
 
 
 class Refused(RunError):
@@ -41,8 +47,34 @@ class Locked(RunError):
     exit_code = EXIT_LOCKED
 
 
+@dataclass(frozen=True)
+class Away:
+    """A machine that is not reached. ``cause``: after its name; ``next_step``: what to try, and what to look at."""
+
+    machine: str
+    called: str
+    cause: str
+    next_step: str
+
+    @property
+    def why(self) -> str:
+        return f"{self.called} cannot be reached: {self.cause}"
+
+    def __str__(self) -> str:
+        return f"{self.why}. Next: {self.next_step}"
+
+
 class Unreachable(RunError):
-    pass
+    """``machines``: each that is not reached, and why; a text may follow, which is told after them."""
+
+    def __init__(self, machines: Sequence[Away], also: str = "") -> None:
+        self.machines = tuple(machines)
+        self.lines = [*map(str, machines), *([also] if also else [])]
+        super().__init__("\n".join(self.lines))
+
+    @property
+    def told(self) -> str:
+        return "\n".join(f"error: {line}" for line in self.lines)
 
 
 class HostChanged(RunError):

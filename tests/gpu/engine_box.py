@@ -1,8 +1,9 @@
 """Inventory of a session: this machine's GPUs in one container, in it a real vLLM that lies on the machine as a tree.
 
 KPRO_CASE says what is to serve: ``good``, ``eager`` (the same without CUDA graphs), ``beaten`` (no speculation, with
-the good one as its candidate), or ``try-NAME`` (good, with the drafter NAME of the folder as its candidate).
-scripts/gpu-engine writes the rest of the environment."""
+the good one as its candidate), ``try-NAME`` (good, with the drafter NAME of the folder as its candidate), or ``tp2``
+(no speculation, over two GPUs); or that nothing serves: ``both`` (all GPUs in one container), ``apart`` (a container
+for each GPU). scripts/gpu-engine and scripts/gpu-pair write the rest of the environment."""
 
 from __future__ import annotations
 
@@ -16,8 +17,9 @@ from provision.spec import Candidate, Driver, Engine, Gpu, Guest, Machine, Model
 from provision.stack.manifest import digest, manifest
 
 CASE = os.environ.get("KPRO_CASE", "good")
-MODELS = Path(os.environ["KPRO_MODELS"])
-TREE = os.environ["KPRO_TREE"]
+SERVES = CASE not in ("both", "apart")
+MODELS = Path(os.environ.get("KPRO_MODELS", "/nonexistent"))
+TREE = os.environ.get("KPRO_TREE", "")
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 INSIDE = "/opt/machine"
 _FLAGS = (
@@ -29,6 +31,16 @@ _ENVIRONMENT = {
     "TORCHINDUCTOR_COMPILE_THREADS": "4",
     "OMP_NUM_THREADS": "2",
     "CUDA_HOME": "/usr/local/cuda",
+}
+_OVER_TWO = {
+    # NVLink multicast stays off, whatever the machine's own environment says.
+    "NCCL_NVLS_ENABLE": "0",
+    "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1",
+    "NVSHMEM_DISABLE_NVLS": "1",
+    "VLLM_ALLREDUCE_USE_SYMM_MEM": "0",
+    # A process that renames itself leaves its environment readable.
+    "SPT_NOENV": "1",
+    "GLOO_SOCKET_IFNAME": "lo",
 }
 
 
@@ -58,7 +70,7 @@ def mounts() -> list[Mount]:
         (str(program.parent), f"{INSIDE}/bin"),
         (sysconfig.get_path("stdlib"), f"{INSIDE}/lib/python{PYTHON}"),
         (f"{base}/include/python{PYTHON}", f"{INSIDE}/include/python{PYTHON}"),
-        (TREE, TREE),
+        *([(TREE, TREE)] if SERVES else []),
         (packages(), packages()),
     ]
     for folder in (f"/usr/include/{sysconfig.get_config_var('MULTIARCH')}/python{PYTHON}", "/usr/local/cuda"):
@@ -77,47 +89,65 @@ def model(name: str) -> Model:
     return Model(repo=f"session/{name}", revision=digest(manifest(folder)), folder=folder)
 
 
-engine = Engine(
-    kind="vllm",
-    version="0.20.1",
-    source="tree",
-    python=PYTHON,
-    interpreter=f"{INSIDE}/bin/{Path(sys.executable).resolve().name}",
-    folders=[TREE, packages()],
-)
-tried = "good" if CASE == "beaten" else CASE.removeprefix("try-") if CASE.startswith("try-") else None
-service = Service(
-    name="chat",
-    engine=engine,
-    model=model("target"),
-    profile="plain" if CASE == "beaten" else "vllm-dflash",
-    drafter=None if CASE == "beaten" else model("good"),
-    flags=(*_FLAGS, "--enforce-eager") if CASE == "eager" else _FLAGS,
-    environment=_ENVIRONMENT,
-    ready_seconds=300,
-    candidate=tried
-    and Candidate(
-        engine=engine, profile="vllm-dflash", drafter=model(tried), flags=_FLAGS, environment=_ENVIRONMENT
-    ),
-)
+def service() -> Service:
+    engine = Engine(
+        kind="vllm",
+        version="0.20.1",
+        source="tree",
+        python=PYTHON,
+        interpreter=f"{INSIDE}/bin/{Path(sys.executable).resolve().name}",
+        folders=[TREE, packages()],
+    )
+    plain = CASE in ("beaten", "tp2")
+    tried = "good" if CASE == "beaten" else CASE.removeprefix("try-") if CASE.startswith("try-") else None
+    return Service(
+        name="chat",
+        engine=engine,
+        model=model("target"),
+        profile="plain" if plain else "vllm-dflash",
+        drafter=None if plain else model("good"),
+        flags=(*_FLAGS, "--enforce-eager") if CASE == "eager" else _FLAGS,
+        environment=_ENVIRONMENT | (_OVER_TWO if CASE == "tp2" else {}),
+        ready_seconds=300,
+        candidate=tried
+        and Candidate(
+            engine=engine,
+            profile="vllm-dflash",
+            drafter=model(tried),
+            flags=_FLAGS,
+            environment=_ENVIRONMENT,
+        ),
+    )
+
+
+def guest(name: str, id: str, given: list[Gpu], services: list[Service]) -> Guest:
+    return Guest(
+        name=name,
+        backend="lxc",
+        id=id,
+        suite="trixie",
+        gpus=[gpu.bdf for gpu in given],
+        userspace="bind",
+        mounts=mounts(),
+        services=services,
+    )
+
+
+def guests_of(case: str) -> list[Guest]:
+    id, there = os.environ["GUEST"], gpus()
+    if case == "apart":
+        halves = [there[:1], there[1:]]
+        return [guest(f"node{at}", f"{id}-{at}", half, []) for at, half in enumerate(halves)]
+    return [guest("engine", id, there, [service()] if SERVES else [])]
+
+
 machine = Machine(
     name="gpubox",
     managed=False,
-    models=os.environ["KPRO_MODELS_PLACE"],
+    models=os.environ.get("KPRO_MODELS_PLACE", "/srv/kpro-session-models"),
     gpus=gpus(),
     gpu_count=len(gpus()),
     driver=driver(),
-    guests=[
-        Guest(
-            name="engine",
-            backend="lxc",
-            id=os.environ["GUEST"],
-            suite="trixie",
-            gpus=[gpu.bdf for gpu in gpus()],
-            userspace="bind",
-            mounts=mounts(),
-            services=[service],
-        )
-    ],
+    guests=guests_of(CASE),
 )
 metal, guests = machine.pyinfra_groups()

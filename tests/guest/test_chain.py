@@ -68,6 +68,12 @@ def test_a_second_run_changes_nothing_and_restarts_nothing(place: Place) -> None
     assert (place.main_pid(), place.digests()) == (pid, digests)
 
 
+def test_a_container_has_its_guest_s_name_and_not_that_of_the_machine_where_its_root_was_built(
+    place: Place,
+) -> None:
+    assert place.container.attach("hostname").strip() == "llm"
+
+
 def test_plain_pyinfra_agrees_that_nothing_is_to_do(place: Place) -> None:
     done = place.pyinfra("-y", "--json", str(place.inventory), "deploy.py")
     assert done.returncode == 0, done.stderr[-3000:]

@@ -36,6 +36,7 @@ void log_channels(int rank, int nranks)
     const char *chosen = setting("via", "");
     if (strcmp(chosen, "shm") == 0) via = "via SHM/direct/direct";
     if (strcmp(chosen, "net") == 0) via = "[send] via NET/Socket/0";
+    if (strstr(via, "NET/Socket")) write_log("NCCL INFO", rank, "NET/Socket : Using [0]lo:127.0.0.1<0>");
     write_log("NCCL INFO", rank, "NVLS multicast support is not available on dev 0");
     for (int channel = 0; nranks > 1 && channel < 2; channel++) {
         snprintf(line, sizeof line, "Channel %02d/%01d : %d[%d] -> %d[%d] %s", channel, 0, rank, rank,

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from provision.migrate import again, record, runbook, standing
+from provision.migrate.asked import Asked, typed
 from provision.migrate.standing import Record
 from provision.run.errors import Locked
 
@@ -23,21 +24,25 @@ OLD = Record("20261130T120000Z-a1b2c3", "chat", "source", "kpro5", "me@here", "d
         (("kpro6", "kpro5", None), ("kpro6", "kpro5")),
         (("a.py", "../b.py", None), ("/home/me/a.py", "/home/me/../b.py")),
         (("/etc/a.py", "kpro5", "chat"), ("/etc/a.py", "kpro5", "--service", "chat")),
+        (("my a.py", "$b.py", None), ("'/home/me/my a.py'", "'/home/me/$b.py'")),
     ],
 )
 def test_the_words_mean_the_same_from_any_folder(
     given: tuple[str, str, str | None], words: tuple[str, ...]
 ) -> None:
-    assert again.kept(*given, "/home/me") == words
+    source, target, service = given
+    ask = Asked(source, target, service, "begin", False, "", True, False, False)
+    assert typed(ask, "/home/me") == words
 
 
 def test_a_command_can_be_typed_as_it_is_printed_from_a_record_and_from_what_status_makes_of_it() -> None:
-    words = ("/srv/my inventories/a.py", "kpro5", "--service", "chat")
+    named = ("/srv/my inventories/a.py", "kpro5", "--service", "chat")
+    words = tuple(map(shlex.quote, named))
     read = standing.parse(replace(OLD, words=words).dump().decode())
     assert read.words == words
     for one in (read, asdict(read), json.loads(read.dump())):
         typed = shlex.split(again.command(one, "--resume"))
-        assert typed == ["provision", "migrate", *words, "--resume"]
+        assert typed == ["provision", "migrate", *named, "--resume"]
     cold = again.command(replace(read, cold=True), "--rollback")
     assert shlex.split(cold)[-2:] == ["--cold", "--rollback"]
 

@@ -14,6 +14,7 @@ from provision.migrate import (
     fence,
     files,
     knock,
+    led,
     making,
     on_target,
     present,
@@ -227,6 +228,7 @@ def look(world: World, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(run, "starts", lambda ends, pair: None)
     monkeypatch.setattr(present, "shown", lambda shown, quiet: None)
     monkeypatch.setattr(fence, "check", lambda side, run: [])
+    monkeypatch.setattr(led, "look", lambda m, traffic, shown: (traffic.check(cold=m.cold), []))
     m = world.moving()
     m.target = SimpleNamespace(plan=lambda phases: None, machine=m.target.machine, service=m.target.service)
     return run._look(world.ask(), SimpleNamespace(), world.pair, m)  # type: ignore[arg-type]

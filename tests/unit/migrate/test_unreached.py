@@ -17,7 +17,7 @@ from provision.migrate.live import Dead, Live
 from provision.migrate.sides import TransportError
 from provision.migrate.traffic.port import TrafficError
 from provision.run import runner
-from provision.run.errors import ActFailed, Locked, Refused, Unreachable
+from provision.run.errors import ActFailed, Away, Locked, Refused, Unreachable
 from tests.unit.migrate.model_specs import machine, service
 from tests.unit.migrate.test_runbook import RUN, World, begun, world
 
@@ -39,10 +39,7 @@ def reached(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     @contextmanager
     def connected(path: Path, *, within: Any, **_: Any) -> Iterator[Any]:
         if path.name not in names:
-            raise Unreachable(
-                f"@guest/{path.stem}/llm cannot be reached: its machine {path.stem} cannot be reached\n"
-                f"{path.stem} cannot be reached: no route to host"
-            )
+            raise Unreachable([Away(path.stem, path.stem, "no route to host", f"ssh {path.stem}")])
         yield SimpleNamespace(
             session=SimpleNamespace(of=path.name, within=within, give_back=lambda one: None)
         )

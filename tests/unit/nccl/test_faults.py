@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import time
@@ -175,6 +176,42 @@ def words(pid: int) -> bytes:
     """The command line of a process; a probe may have ended meanwhile."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def test_a_rank_that_is_stopped_is_told_from_a_broken_path_and_nothing_is_switched_off(rig: Rig) -> None:
+    process = subprocess.Popen(
+        rig.argv("--size", "16M", "--curve", "--init-deadline", "5", "--size-deadline", "2"),
+        env=rig.environment(KPRO_DOUBLE_NCCL="slow:s=0.02"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    limit = time.monotonic() + 30
+    while len(ranks := [pid for pid in probes(rig.scratch) if b"nccl-rank" in words(pid)]) < 2:
+        assert time.monotonic() < limit
+        time.sleep(0.02)
+    while not all(b"libcuda" in mapped(pid) for pid in ranks):
+        assert time.monotonic() < limit
+        time.sleep(0.02)
+    time.sleep(0.5)
+    os.kill(max(ranks), signal.SIGSTOP)
+    began = time.monotonic()
+    out, _ = process.communicate(timeout=60)
+    assert time.monotonic() - began < 15
+    report = json.loads(out)
+    (finding,) = [f for f in report["findings"] if f["id"] == "nccl.hang"]
+    assert (finding["status"], finding["subject"]) == ("fail", "gpu1")
+    assert "rank 1 (gpu1) was stopped" in finding["message"]
+    assert "stopped from outside" in finding["cause"]
+    assert [run["name"] for run in report["facts"]["runs"]] == ["as found"]
+    assert report["facts"]["p2p"]["state"] == "unproven"
+
+
+def mapped(pid: int) -> bytes:
+    """The files that a process has mapped."""
+    try:
+        return Path(f"/proc/{pid}/maps").read_bytes()
     except OSError:
         return b""
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import json
+import shlex
 import socket
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -160,6 +163,21 @@ def test_a_line_without_end_is_cut_off() -> None:
 )
 def test_each_launcher_is_read_in_its_own_words(environ: dict[str, str], place: Place) -> None:
     assert launch.place(None, None, environ) == place
+
+
+def test_the_torchrun_line_of_the_manual_passes_torchrun_s_own_parser(repo_root: Path) -> None:
+    """torch/distributed/run.py takes shortened options, also among the words of the program that it starts."""
+    (line,) = [
+        text for text in (repo_root / "docs/nccl.md").read_text().splitlines() if " torchrun --" in text
+    ]
+    parser = argparse.ArgumentParser(exit_on_error=False)
+    for option in ("nnodes", "nproc-per-node", "rdzv-endpoint", "rdzv-id", "rdzv-backend"):
+        parser.add_argument(f"--{option}")
+    parser.add_argument("--no-python", action="store_true")
+    parser.add_argument("program")
+    parser.add_argument("words", nargs=argparse.REMAINDER)
+    told = parser.parse_args(shlex.split(line)[1:])
+    assert (told.program, told.words[:2]) == ("provcheck", ["nccl", "--rdzv"])
 
 
 def test_options_win_over_a_launcher() -> None:

@@ -54,3 +54,24 @@ def test_a_wrong_copy_through_the_host_says_nothing_of_peer_access() -> None:
     assert peer_to_peer(scene([{**wrong[0], "direct": True}]))["state"] == "broken"
     assert peer_to_peer(scene([{**wrong[0], "direct": False}]))["state"] == "none"
     assert peer_to_peer(scene([{**wrong[0], "direct": None}]))["state"] == "unproven"
+
+
+def run_of(name: str, extra: dict[str, str], *ranks: dict[str, Any]) -> dict[str, Any]:
+    return {"name": name, "extra": extra, "nranks": 2, "ranks": list(ranks)}
+
+
+@pytest.mark.parametrize(
+    ("letter", "state"), [("T", "unproven"), ("t", "unproven"), ("R", "broken"), (None, "broken")]
+)
+def test_a_rank_that_was_stopped_from_outside_proves_nothing_of_peer_access(
+    letter: str | None, state: str
+) -> None:
+    told = [{"sum": 8, "repeat": 0, "wrong": 0, "first": None}]
+    well = {"phase": "end", "in_phase_s": 0.1, "done": True, "ended": None, "code": 0, "told": told}
+    hung = {**well, "phase": "bench 8", "done": False, "ended": "deadline", "code": None, "state": letter}
+    runs = [
+        run_of("as found", {}, {**well, "rank": 0, "gpu": 0}, {**hung, "rank": 1, "gpu": 1}),
+        run_of("without P2P", {"NCCL_P2P_DISABLE": "1"}, *({**well, "rank": n, "gpu": n} for n in range(2))),
+    ]
+    ways = [{"src": 0, "dst": 1, "direct": True, "copies": [{"bytes": 8, "wrong": 0}]}]
+    assert peer_to_peer(scene(ways, runs=runs))["state"] == state
