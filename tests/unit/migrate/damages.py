@@ -55,9 +55,9 @@ class Damage:
 FILES_GONE = frozenset({"files"})
 FOUND = frozenset({"guest", "files"})
 OPT = "/opt/templates"
-STANDS = frozenset({"stands"})
-"""The source is to be where the service is: no migration took it away from there."""
+STANDS = frozenset({"stands"})  # not looked for where a migration took it away from there
 GUEST, UNIT, RUNS = frozenset({"guest"}), frozenset({"guest", "unit"}), frozenset({"guest", "unit", "runs"})
+MOVED_AWAY = RUNS | FILES_GONE | STANDS
 
 
 def _of(name: str, rule: str, spoil: Callable[[Given], Given], **more: frozenset[str]) -> Damage:
@@ -119,12 +119,7 @@ DAMAGES = (
     _of("proxy", "traffic", _pair(also=(Refusal("haproxy", "no server", "why", "next"),))),
     _of("locked here", "locked", lambda g: on_source(g, lock=_line("x"))),
     _of("locked there", "locked", lambda g: on_target(g, lock="garbage")),
-    _of(
-        "open here",
-        "open migration",
-        lambda g: on_source(g, migrations=opened()),
-        hides=RUNS | FILES_GONE | STANDS,
-    ),
+    _of("open here", "open migration", lambda g: on_source(g, migrations=opened()), hides=MOVED_AWAY),
     _of("open there", "open migration", lambda g: on_target(g, migrations=opened(state="moved"))),
     _of("no systemd here", "systemd", lambda g: on_source(g, systemd=False)),
     _of("no systemd there", "systemd", lambda g: on_target(g, systemd=False)),

@@ -203,6 +203,15 @@ def test_of_a_source_that_was_not_seen_no_order_is_said_to_be_wrong() -> None:
     assert "is active on kpro5 already" in text
 
 
+@pytest.mark.parametrize("state", ["running", Unseen("it hung")])
+def test_of_a_guest_that_was_not_looked_into_no_order_is_said_to_be_wrong(state: str | Unseen) -> None:
+    both = pairs.in_target(green(), unit=pairs.unit())
+    assert both.source is not None
+    text = " ".join(map(str, reasons(replace(both, source=replace(both.source, state=state, guest=None)))))
+    assert "order" not in text
+    assert "is active on kpro5 already" in text
+
+
 def test_a_command_names_the_service_where_the_inventory_has_several() -> None:
     two = pairs.service(name="second", port=8100, migration=None)
 
