@@ -214,9 +214,7 @@ def test_a_variable_that_all_nodes_need_is_held_against_the_ranks_of_every_node(
     own = {"NCCL_ALGO": "Ring", "CUDA_VISIBLE_DEVICES": "a"}
     red = of_two_nodes(0, here=own, there={"CUDA_VISIBLE_DEVICES": "b"}, told=own)
     assert red.status.value == "fail"
-    assert (
-        red.message == "the nodes' variables differ: rank 1 (node 1): NCCL_ALGO is 'not set', not 'Ring'"
-    )
+    assert red.message == "the nodes' variables differ: rank 1 (node 1): NCCL_ALGO is 'not set', not 'Ring'"
     assert red.fix == "start the command of every node with the same variables"
 
 
