@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from checks.data.cuda_errors import MEANINGS
+from checks.data.node_variables import OF_NODE
 from checks.gpus.rule import Outcome, failed, passed, skipped, unknown, warned
 from checks.model import Finding
 from checks.nccl.binding import OLDEST, SONAME, version_text
-from checks.nccl.environment import OF_NODE
 from checks.nccl.scene import Scene
 
 NO_DEVICE, INSUFFICIENT = 100, 35
