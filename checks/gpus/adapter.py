@@ -166,4 +166,4 @@ def _untold(scene: Scene) -> bool:
     unclear = any(node.given(gpu) is None for gpu in held(scene))
     if not unclear or node.nodes is None or _silent(scene):
         return False
-    return len(node.nodes) > (count if isinstance(count, int) else 0)
+    return len(node.nodes - node.seat.others) > (count if isinstance(count, int) else 0)

@@ -66,6 +66,17 @@ class Seat:
     cpus: frozenset[int] = field(default_factory=frozenset)
     modprobe: bool = False
 
+    @property
+    def others(self) -> frozenset[int]:
+        """Minors of GPUs whose node is there and lets everybody in, and that a device cgroup keeps from this process
+        while it may use nvidiactl and another GPU: NVIDIA's library makes the nodes of all GPUs for root, also in a
+        container that was given one."""
+        gpus = [device for device in (self.devices or {}).values() if re.fullmatch(r"nvidia\d+", device.name)]
+        control = (self.devices or {}).get("nvidiactl")
+        if control is None or not control.usable or not any(gpu.usable for gpu in gpus):
+            return frozenset()
+        return frozenset(gpu.minor for gpu in gpus if gpu.for_all and gpu.usable is False)
+
 
 def look(root: str = "", pid: str = "self") -> Iterator[Section]:
     """``pid``: whose environment is meant."""

@@ -40,8 +40,11 @@ def device_nodes(scene: Scene) -> Judged:
         for m in sorted(m for m in minors if isinstance(m, int))
         if f"nvidia{m}" not in seat.devices
     ]
+    others = seat.others if _enough(scene, seat) else frozenset[int]()
     refused = [
-        device.name for device in seat.devices.values() if _needed(device.name) and device.usable is False
+        device.name
+        for device in seat.devices.values()
+        if _needed(device.name) and device.usable is False and not _of(device, others)
     ]
     if wrong:
         yield (
@@ -70,12 +73,25 @@ def device_nodes(scene: Scene) -> Judged:
         fix = "run as a user or in a group that may use them, or set NVreg_DeviceFileMode=0666"
         yield "host", failed(f"this user may not read and write /dev/{modes}", fix=fix)
     else:
+        apart = ", ".join(f"/dev/nvidia{minor}" for minor in sorted(others))
+        more = f"; {apart}: not for this container, and its device cgroup keeps it closed" if others else ""
         yield (
             "host",
             passed(
-                f"{len(seat.devices)} device nodes, the numbers are the driver's", value=len(seat.devices)
+                f"{len(seat.devices)} device nodes, the numbers are the driver's{more}",
+                value=len(seat.devices),
             ),
         )
+
+
+def _of(device: Device, minors: frozenset[int]) -> bool:
+    return re.fullmatch(r"nvidia\d+", device.name) is not None and device.minor in minors
+
+
+def _enough(scene: Scene, seat: Seat) -> bool:
+    """A container that may use as many GPUs as are wanted does not miss the others of its host."""
+    usable = [d for d in (seat.devices or {}).values() if re.fullmatch(r"nvidia\d+", d.name) and d.usable]
+    return scene.node.container and len(usable) >= gpus_wanted(scene)
 
 
 def _needed(name: str) -> bool:
@@ -131,7 +147,7 @@ def cgroup(scene: Scene) -> Judged:
     dead = [f"{name} ({said})" for name, said in there.items() if said in ("ENXIO", "ENODEV", "EIO")]
     if denied:
         names = ", ".join(f"/dev/{name}" for name in denied)
-        numbers = ", ".join(f"{seat.devices[name].major}:*" for name in denied)
+        numbers = ", ".join(f"{seat.devices[name].major}:{seat.devices[name].minor}" for name in denied)
         yield (
             "host",
             failed(

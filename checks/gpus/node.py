@@ -85,12 +85,12 @@ class Node:
 
     def given(self, gpu: PciGpu) -> bool | None:
         """Does this GPU belong here? sysfs shows a container all GPUs of its host; those that were passed in have
-        a device node. None: it cannot be told."""
+        a device node that may be used. None: it cannot be told."""
         if not self.container:
             return True
         if self.nodes is None or gpu.minor is None:
             return None
-        return gpu.minor in self.nodes
+        return gpu.minor in self.nodes - self.seat.others
 
     @property
     def other_drivers(self) -> tuple[PciGpu, ...]:

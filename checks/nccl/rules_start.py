@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from checks.data.cuda_errors import MEANINGS
+from checks.data.node_variables import OF_NODE
 from checks.gpus.rule import Outcome, failed, passed, skipped, unknown, warned
 from checks.model import Finding
 from checks.nccl.binding import OLDEST, SONAME, version_text
@@ -169,30 +170,46 @@ def gpus(scene: Scene) -> Iterator[Finding]:
 
 
 def environment(scene: Scene) -> Iterator[Finding]:
-    """Whether the variables reached every rank, as they read them back before the first collective."""
+    """Whether the variables reached every rank, as they read them back before the first collective. A rank of another
+    node is held only to what all nodes are to have the same: that node's own report judges the rest."""
     run = scene.first
     if run is None:
         return
     told = {**scene.measured.environment, **run.extra}
+    common = {name: value for name, value in told.items() if name not in OF_NODE}
+    afar = {rank.rank: node for rank in run.ranks if (node := scene.elsewhere(rank)) is not None}
     seen = {rank.rank: rank.first("environment") for rank in run.ranks}
     blind = [str(number) for number, found in seen.items() if not isinstance(found, Mapping)]
-    wrong = [
-        f"rank {number}: {name} is {found.get(name, 'not set')!r}, not {value!r}"
-        for number, found in seen.items()
-        if isinstance(found, Mapping)
-        for name, value in told.items()
-        if found.get(name) != value
-    ]
+    lost, other = (
+        [
+            f"rank {number}{f' (node {afar[number]})' if far else ''}: {name} is {found.get(name, 'not set')!r}, "
+            f"not {value!r}"
+            for number, found in seen.items()
+            if isinstance(found, Mapping) and (number in afar) is far
+            for name, value in (common if far else told).items()
+            if found.get(name) != value
+        ]
+        for far in (False, True)
+    )
     unread = scene.measured.source.get("unread") or []
-    shown = " ".join(f"{name}={value}" for name, value in sorted(told.items()) if name not in _QUIET)
+    own = sorted(set(told) - set(common) - set(_QUIET)) if afar else []
+    shown = " ".join(
+        f"{name}={value}" for name, value in sorted((common if afar else told).items()) if name not in _QUIET
+    )
+    apart = f"; each node's own: {' '.join(own)}" if own else ""
     service = scene.measured.source.get("service")
     who = f"of {service} and ours" if service else "ours and the caller's"
-    if wrong:
+    if lost or other:
+        heads = (("variables did not reach the ranks: ", lost), ("the nodes' variables differ: ", other))
+        fixes = (
+            "look for a wrapper that clears the environment",
+            "start the command of every node with the same variables",
+        )
         outcome = failed(
-            "variables did not reach the ranks: " + "; ".join(wrong[:4]),
-            value=len(wrong),
+            "; ".join(head + "; ".join(rows[:4]) for head, rows in heads if rows),
+            value=len(lost) + len(other),
             limit=0,
-            fix="look for a wrapper that clears the environment",
+            fix="; ".join(fix for fix, rows in zip(fixes, (lost, other)) if rows),  # noqa: B905 - both are pairs
         )
     elif unread:
         outcome = unknown(
@@ -202,7 +219,7 @@ def environment(scene: Scene) -> Iterator[Finding]:
     elif blind:
         outcome = unknown(f"rank {', '.join(blind)} did not come to reading its variables back")
     else:
-        outcome = passed(f"{who}, read back by every rank: {_short(shown)}", value=len(told))
+        outcome = passed(f"{who}, read back by every rank: {_short(shown)}{apart}", value=len(told))
     yield outcome.finding("nccl.environment", "host")
 
 

@@ -53,6 +53,11 @@ class Scene:
         number = (self.measured.nodes or {}).get("of_rank", {}).get(str(rank.rank))
         return number if isinstance(number, int) else None
 
+    def elsewhere(self, rank: Rank) -> int | None:
+        """The node of a rank that is not of the node that this report is of, else None."""
+        node = self.node(rank)
+        return None if self.measured.nodes is None or node == self.measured.nodes.get("node") else node
+
     def rank(self, rank: Rank) -> str:
         node = self.node(rank)
         return f"rank {rank.rank} ({'' if node is None else f'node {node}, '}{self.gpu(rank.gpu)})"

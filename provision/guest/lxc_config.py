@@ -33,7 +33,7 @@ def wanted_config(
 ) -> tuple[str, tuple[str, ...]]:
     """The text, with device nodes by the minors that the GPUs have now, and notes on what could not be done for it."""
     machine, guest = wanted.machine, wanted.guest
-    nodes, majors = _devices(guest, snapshot, refusals, where)
+    nodes, numbers = _devices(guest, snapshot, refusals, where)
     place = locality.locality(snapshot, guest)
     text = render(
         "lxc.config.j2",
@@ -43,7 +43,7 @@ def wanted_config(
         ids=wanted.ids,
         apparmor=_has_apparmor(snapshot),
         network=guest.network,
-        majors=majors,
+        numbers=numbers,
         nodes=nodes,
         tools=UVM_TOOLS,
         place=place,
@@ -59,13 +59,17 @@ def wanted_config(
 
 def _devices(
     guest: Guest, snapshot: Snapshot, refusals: list[Refusal], where: str
-) -> tuple[list[str], list[int]]:
-    """Device nodes and their majors."""
+) -> tuple[list[str], list[str]]:
+    """Device nodes, and the numbers ``MAJOR:MINOR`` of those devices and no others: common.conf lets every container
+    make any node, and NVIDIA's library makes those of all GPUs for root, so the rules alone keep it from opening a GPU
+    that is another's. Nodes of MIG instances (/dev/nvidia-caps) have a major of their own, and are in neither."""
     if not guest.gpus:
         return [], []
     minors, known = view.minors(snapshot), view.majors(snapshot)
+    # Drivers before 545 register the main major as nvidia-frontend.
+    main, uvm = known.get("nvidia") or known.get("nvidia-frontend"), known.get("nvidia-uvm")
     missing = [bdf for bdf in guest.gpus if Bdf.parse(bdf) not in minors]
-    unknown = [name for name in ("nvidia", "nvidia-uvm") if name not in known and not _frontend(name, known)]
+    unknown = [name for name, major in (("nvidia", main), ("nvidia-uvm", uvm)) if major is None]
     if missing or unknown:
         refusals.append(
             Refusal(
@@ -78,20 +82,14 @@ def _devices(
                 "load the driver on the machine: modprobe -a nvidia nvidia-uvm; nvidia-modprobe -u -c 0",
             )
         )
-    nodes = [f"/dev/nvidia{minors[Bdf.parse(bdf)]}" for bdf in guest.gpus if Bdf.parse(bdf) in minors]
-    nodes += ["/dev/nvidiactl", "/dev/nvidia-uvm", UVM_TOOLS]
-    majors = sorted(
-        {known.get(name) or known.get(f"{name}-frontend") or 195 for name in ("nvidia", "nvidia-uvm")}
-    )
-    return nodes, majors
+    own = [minors[Bdf.parse(bdf)] for bdf in guest.gpus if Bdf.parse(bdf) in minors]
+    devices = [(f"/dev/nvidia{minor}", main, minor) for minor in own]
+    devices += [("/dev/nvidiactl", main, 255), ("/dev/nvidia-uvm", uvm, 0), (UVM_TOOLS, uvm, 1)]
+    numbers = [f"{major}:{minor}" for _, major, minor in devices if major is not None]
+    return [path for path, _, _ in devices], numbers
 
 
 def _has_apparmor(snapshot: Snapshot) -> bool:
     """LXC loads the profile that it generates with apparmor_parser: without it a confined container does not start."""
     enabled = (snapshot.text("/sys/module/apparmor/parameters/enabled") or "").strip() == "Y"
     return enabled and snapshot.has_tool("apparmor_parser")
-
-
-def _frontend(name: str, known: dict[str, int]) -> bool:
-    """Drivers before 545 register the main major as nvidia-frontend."""
-    return f"{name}-frontend" in known

@@ -133,7 +133,7 @@ def _raw(rows: Sequence[tuple[int, str, str]]) -> tuple[tuple[Device, ...], tupl
             devices.append(Device(mount[1], "raw bind mount", number))
         elif key.startswith("lxc.cgroup") and key.endswith(".devices.allow") and allow:
             majors.append(int(allow[1]))
-    return tuple(devices), tuple(majors)
+    return tuple(devices), tuple(dict.fromkeys(majors))
 
 
 def findings(found: Sequence[Container], numbers: Mapping[str, int] | None) -> Iterator[Finding]:

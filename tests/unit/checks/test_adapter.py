@@ -132,6 +132,28 @@ def test_in_a_container_a_gpu_counts_when_its_device_node_was_passed_in(
     assert [key for key in findings if key[0] == RULE] == [(RULE, subject)]
 
 
+@pytest.mark.parametrize(("used", "subject", "status"), [("no", "host", Status.PASS), ("rw", B, Status.FAIL)])
+def test_in_a_container_a_node_that_its_device_cgroup_keeps_closed_was_not_passed_in(
+    used: str, subject: str, status: Status, healthy: Callable[..., object], judged: Judged
+) -> None:
+    told = f"nvidia0 195 0 0666 rw\nnvidia1 195 1 0666 {used}\nnvidiactl 195 255 0666 rw\n"
+    seen = (*HELD, IN_LXC, nodes(0, 1), Section("devices", "/dev", told.encode()), log())
+    findings = judged(healthy(1), seen)
+    assert [key for key in findings if key[0] == RULE] == [(RULE, subject)]
+    assert findings[RULE, subject].status is status
+
+
+def test_in_a_container_whose_gpus_cannot_be_told_a_closed_node_is_none_too_many(
+    healthy: Callable[..., object], judged: Judged
+) -> None:
+    told = Section(
+        "devices", "/dev", b"nvidia0 195 0 0666 rw\nnvidia1 195 1 0666 no\nnvidiactl 195 255 0666 rw\n"
+    )
+    held = (*bus((A, "nvidia"), (B, "nvidia")), IN_LXC, nodes(0, 1))
+    assert judged(healthy(1), (*held, told, log()))[RULE, "host"].status is Status.SKIP
+    assert judged(healthy(1), (*held, log()))[RULE, "host"].status is Status.UNKNOWN
+
+
 def test_in_a_container_whose_gpus_cannot_be_told_a_node_too_many_is_unknown(
     healthy: Callable[..., object], judged: Judged
 ) -> None:

@@ -88,6 +88,41 @@ def test_device_nodes(
     assert finding.fix or status is Status.PASS
 
 
+ANOTHERS = changed("nvidia1 195 1 0666 rw", "nvidia1 195 1 0666 no")
+
+
+@pytest.mark.parametrize(
+    ("sections", "expect", "status"),
+    [
+        ((ANOTHERS, MAJORS, IN_LXC), 1, Status.PASS),
+        ((ANOTHERS, MAJORS, IN_LXC), 2, Status.FAIL),
+        ((ANOTHERS, MAJORS), 1, Status.FAIL),
+        ((changed("195 0 0666 rw", "195 0 0666 no"), MAJORS, IN_LXC), 2, Status.FAIL),
+        ((nodes("nvidia1 195 1 0660 no", *NODES[:1], *NODES[2:]), MAJORS, IN_LXC), 1, Status.FAIL),
+        (
+            (
+                nodes(
+                    "nvidiactl 195 255 0666 no",
+                    *(line.replace("1 0666 rw", "1 0666 no") for line in NODES[:2]),
+                    *NODES[3:],
+                ),
+                MAJORS,
+                IN_LXC,
+            ),
+            1,
+            Status.FAIL,
+        ),
+    ],
+)
+def test_the_closed_node_of_anothers_gpu_is_no_fault_of_a_container_that_has_its_own(
+    sections: tuple[Section, ...], expect: int, status: Status, verdict: Callable[..., Finding | None]
+) -> None:
+    finding = verdict("node.device_nodes", *sections, gpus=1, expect=expect)
+    assert finding is not None
+    assert finding.status is status
+    assert ("/dev/nvidia1: not for this container" in finding.message) is (status is Status.PASS)
+
+
 def test_nodes_that_are_not_in_the_record_are_left_out(verdict: Callable[..., Finding | None]) -> None:
     assert verdict("node.device_nodes") is None
     assert verdict("node.cgroup", nodes(*NODES)) is None

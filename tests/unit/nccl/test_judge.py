@@ -189,6 +189,40 @@ def test_a_rank_without_its_variables_is_a_failure() -> None:
     assert judged(unread)["nccl.environment"].status.value == "unknown"
 
 
+def of_two_nodes(node: int, *, there: Values, here: Values, told: Values) -> Finding:
+    """What node 0 (or 1) says of the variables of two ranks on two nodes, of which the second read ``there``."""
+    ranks = [rank(0), rank(1)]
+    ranks[0]["told"][1]["environment"], ranks[1]["told"][1]["environment"] = here, there
+    nodes = {"node": node, "nnodes": 2, "joined": {}, "steps": [], "of_rank": {"0": 0, "1": 1}}
+    return judged(with_ranks(*ranks, environment=told, nodes=nodes))["nccl.environment"]
+
+
+@pytest.mark.parametrize("name", ["CUDA_VISIBLE_DEVICES", "NCCL_SOCKET_IFNAME", "NCCL_IB_HCA"])
+def test_a_variable_of_one_node_is_held_against_the_ranks_of_that_node_alone(name: str) -> None:
+    own, other = {"NCCL_ALGO": "Ring", name: "a"}, {"NCCL_ALGO": "Ring", name: "b"}
+    green = of_two_nodes(0, here=own, there=other, told=own)
+    assert green.status.value == "pass"
+    assert green.message.endswith(f"read back by every rank: NCCL_ALGO=Ring; each node's own: {name}")
+    assert of_two_nodes(1, here=own, there=other, told=other).status.value == "pass"
+    red = of_two_nodes(0, here=other, there=other, told=own)
+    assert (red.status.value, red.value) == ("fail", 1)
+    assert red.message == f"variables did not reach the ranks: rank 0: {name} is 'b', not 'a'"
+    assert of_two_nodes(1, here=own, there=own, told=other).status.value == "fail"
+
+
+def test_a_variable_that_all_nodes_need_is_held_against_the_ranks_of_every_node() -> None:
+    own = {"NCCL_ALGO": "Ring", "CUDA_VISIBLE_DEVICES": "a"}
+    red = of_two_nodes(0, here=own, there={"CUDA_VISIBLE_DEVICES": "b"}, told=own)
+    assert red.status.value == "fail"
+    assert red.message == "the nodes' variables differ: rank 1 (node 1): NCCL_ALGO is 'not set', not 'Ring'"
+    assert red.fix == "start the command of every node with the same variables"
+
+
+def test_on_one_node_a_rank_without_its_gpus_is_a_failure() -> None:
+    wrong = pair(environment={"NCCL_DEBUG": "INFO", "CUDA_VISIBLE_DEVICES": "0,1"})
+    assert judged(wrong)["nccl.environment"].status.value == "fail"
+
+
 def test_a_mismatch_in_a_second_run_still_fails_the_sums() -> None:
     data = pair()
     second = copy.deepcopy(data["runs"][0])

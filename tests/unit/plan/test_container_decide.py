@@ -6,6 +6,7 @@ import pytest
 
 from checks.testhost import CONTAINERS
 from provision.guest.decide import Container, container_plan
+from provision.guest.lxc_config import Wanted, wanted_config
 from provision.plan import Plan, Step
 from provision.spec import Machine
 from tests.unit.plan.seen import Seen
@@ -19,6 +20,11 @@ def config_of(machine: Machine, host: Seen) -> str:
     payload = container_plan(machine, machine.guests[0], host.snapshot).items[0].payload
     assert isinstance(payload, Container)
     return payload.config
+
+
+def rules(config: str) -> list[str]:
+    key = "lxc.cgroup2.devices.allow = "
+    return [line.removeprefix(key) for line in config.splitlines() if line.startswith(key)]
 
 
 def exists(host: Seen, config: str, state: str = "RUNNING") -> Seen:
@@ -38,9 +44,59 @@ def test_its_configuration_names_the_node_of_its_gpu_by_the_minor_it_has(
 ) -> None:
     config = config_of(machine, host)
     assert "lxc.mount.entry = /dev/nvidia3 dev/nvidia3 none bind,create=file" in config
-    assert "lxc.cgroup2.devices.allow = c 195:* rwm" in config
-    assert "lxc.cgroup2.devices.allow = c 508:* rwm" in config
+    assert rules(config) == ["c 195:3 rwm", "c 195:255 rwm", "c 508:0 rwm", "c 508:1 rwm"]
     assert "lxc.prlimit.memlock = unlimited" in config
+
+
+def test_no_container_may_open_the_gpu_of_another(machine: Machine, host: Seen) -> None:
+    host.put(
+        "file",
+        "/proc/driver/nvidia/gpus/0000:43:00.0/information",
+        "Model: \t\t NVIDIA RTX A6000\nDevice Minor: \t 0\n",
+    )
+    first = machine.guests[0]
+    second = first.model_copy(update={"id": "c2", "name": "other", "gpus": ("43:00.0",)})
+    texts = [
+        wanted_config(Wanted(machine, guest, "/x", None), host.snapshot, [], "w")[0]
+        for guest in (first, second)
+    ]
+    one, another = (set(rules(text)) for text in texts)
+    assert one & another == {"c 195:255 rwm", "c 508:0 rwm", "c 508:1 rwm"}
+    assert (one - another, another - one) == ({"c 195:3 rwm"}, {"c 195:0 rwm"})
+
+
+def test_no_rule_is_wider_than_a_node_that_it_is_given(machine: Machine, host: Seen) -> None:
+    config = config_of(machine, host)
+    nodes = [line for line in config.splitlines() if line.startswith("lxc.mount.entry = /dev/nvidia")]
+    assert len(rules(config)) == len(nodes) == 4
+    assert "*" not in "".join(rules(config))
+
+
+def test_a_container_with_the_rules_of_all_gpus_gets_its_own_and_is_restarted(
+    machine: Machine, host: Seen
+) -> None:
+    exists(host, config_of(machine, host).replace("c 195:3 rwm", "c 195:* rwm"))
+    assert kinds(plan(machine, host)) == ["container.configure", "container.restart"]
+
+
+def test_a_gpu_whose_minor_moved_at_a_boot_takes_its_rule_along(machine: Machine, host: Seen) -> None:
+    exists(host, config_of(machine, host))
+    host.put("file", "/proc/driver/nvidia/gpus/0000:42:00.0/information", "Device Minor: \t 1\n")
+    found = plan(machine, host)
+    assert kinds(found) == ["container.configure", "container.restart"]
+    payload = found.items[0].payload
+    assert isinstance(payload, Container)
+    assert rules(payload.config) == ["c 195:1 rwm", "c 195:255 rwm", "c 508:0 rwm", "c 508:1 rwm"]
+
+
+def test_a_driver_that_calls_its_major_frontend_gets_the_same_rules(machine: Machine, host: Seen) -> None:
+    host.put("file", "/proc/devices", "Character devices:\n195 nvidia-frontend\n511 nvidia-uvm\n")
+    assert rules(config_of(machine, host)) == [
+        "c 195:3 rwm",
+        "c 195:255 rwm",
+        "c 511:0 rwm",
+        "c 511:1 rwm",
+    ]
 
 
 def test_the_node_for_profilers_alone_may_be_missing_on_the_machine(machine: Machine, host: Seen) -> None:
