@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from provision.migrate import cut, record, runbook, steps
+from provision.migrate import beginning, cut, record, runbook, steps
 from provision.migrate.moving import Moving
 from provision.migrate.standing import Record
 from provision.migrate.steps import STEPS, Step
@@ -30,7 +30,7 @@ class Side:
 
     @property
     def service(self) -> Any:
-        return type("Service", (), {"name": "tiny", "migration": None})
+        return type("Service", (), {"name": "tiny", "migration": None, "ready_seconds": 60})
 
     def hold(self) -> None:
         if self.gone:
@@ -101,6 +101,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setattr(record, "read", lambda side: side.kept)
     monkeypatch.setattr(record, "remove", lambda side: setattr(side, "kept", None))
     monkeypatch.setattr(runbook, "sweep", lambda side, run: None)
+    monkeypatch.setattr(beginning, "sweep", lambda side, run: None)
     monkeypatch.setattr(
         record, "unwritten", lambda side, run: made.did.append(f"journal of {side.name} away")
     )
@@ -142,6 +143,7 @@ def test_a_red_step_from_the_drain_on_brings_the_source_back_before_anything_els
     assert failed.value.back is True
     after = world.did[world.did.index(name) + 1 :]
     assert after[0] == "source serves"
+    assert world.events.count(("drain", "undone")) == 1
     # It is looked at once more before the rest is undone.
     undone = [one.removeprefix("undo ") for one in after if one != "source serves"]
     order = [step.name for step in STEPS]
