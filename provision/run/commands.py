@@ -98,8 +98,8 @@ def _answer(command: Callable[[], Answer]) -> Answer:
     except (OSError, PyinfraError) as error:
         say_on_stderr(f"error: {error}")
         return Answer(EXIT_ERROR, {"error": str(error)})
-    except KeyboardInterrupt as error:
-        last = ending.last(error) or ending.Ended(
+    except KeyboardInterrupt:
+        last = ending.last() or ending.Ended(
             "a command that was under way was ended, or goes on to its end on its machine; "
             "run again to continue from there"
         )

@@ -28,6 +28,8 @@ class Ended(KeyboardInterrupt):
     def __init__(self, words: str, **document: Any) -> None:
         self.words, self.document = words, document
         super().__init__(words)
+        if _now is not None:
+            _now.last = self
 
 
 class _Listener:
@@ -37,6 +39,7 @@ class _Listener:
     def __init__(self, say: Callable[[str], None]) -> None:
         self.told = Told()
         self.holds: list[str] = []
+        self.last: Ended | None = None
         self.asks = False
         self._say = say
         self._heard = False
@@ -143,11 +146,6 @@ def code() -> int:
     return (Told() if _now is None else _now.told).code
 
 
-def last(error: BaseException) -> Ended | None:
-    """The last words of an interrupt, also of one that another came upon on its way out."""
-    found: BaseException | None = error
-    while found is not None:
-        if isinstance(found, Ended):
-            return found
-        found = found.__context__
-    return None
+def last() -> Ended | None:
+    """The last words that are known: of the interrupt itself, or of one that another came upon on its way out."""
+    return None if _now is None else _now.last

@@ -202,7 +202,7 @@ def connected(
                     session.ended = ending.code()
                     for line in session.tried.left_alone():
                         session.say(line)
-                    if session.untouched() and ending.last(error) is None:
+                    if session.untouched() and ending.last() is None:
                         raise ending.Ended(ending.NOTHING) from error
                 raise
             finally:
