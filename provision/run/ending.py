@@ -126,6 +126,10 @@ def held(what: str, seconds: float) -> Iterator[None]:
         raise KeyboardInterrupt
 
 
+def is_held() -> bool:
+    return _now is not None and bool(_now.holds)
+
+
 @contextmanager
 def asking() -> Iterator[None]:
     """A question to the operator, before anything is begun."""

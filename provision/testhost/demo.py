@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import click
 from provision.data import demo
 from provision.data.demo import CONTAINER
 from provision.run import ending
-from provision.run.errors import EXIT_DONE, EXIT_LOCKED, EXIT_REFUSED, EXIT_USAGE, EXITS_TOLD
+from provision.run.errors import EXIT_DONE, EXIT_LOCKED, EXIT_REFUSED, EXIT_USAGE, EXITS_TOLD, RunError
 from provision.testhost import demo_files
 from provision.testhost.telling import Telling
 
@@ -77,8 +78,7 @@ def _run(commands: Any, *, keep: bool) -> int:
                 err=True,
             )
         else:
-            with ending.held(_REMOVING.format(CLEAN_SECONDS), CLEAN_SECONDS):
-                _clean_up()
+            _clean_up_first()
     _report(times, code)
     telling.end(code, lambda text: click.echo(f"  {text}", err=True))
     return code
@@ -130,6 +130,17 @@ def _ours() -> Path | None:
         return config if config and config.read_text().startswith(_MARK) else None
     except OSError:
         return None
+
+
+def _clean_up_first() -> None:
+    """Whatever is pressed meanwhile: it ends right after this."""
+    try:
+        with suppress(KeyboardInterrupt), ending.held(_REMOVING.format(CLEAN_SECONDS), CLEAN_SECONDS):
+            _clean_up()
+    except RunError as error:
+        click.secho(
+            f"container {CONTAINER} may be left: {error}; remove it with\n  {_REMOVAL}", fg="red", err=True
+        )
 
 
 def _clean_up() -> None:

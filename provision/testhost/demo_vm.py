@@ -7,7 +7,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,7 +20,7 @@ from provision.driver import cache as prebuilt
 from provision.driver import command as build_driver
 from provision.driver.archive import Prebuilt
 from provision.run import ending, journal
-from provision.run.errors import EXIT_DONE, EXIT_ERROR, EXIT_LOCKED, EXIT_PENDING, EXITS_TOLD
+from provision.run.errors import EXIT_DONE, EXIT_ERROR, EXIT_LOCKED, EXIT_PENDING, EXITS_TOLD, RunError
 from provision.testhost import demo_files
 from provision.testhost.files import write_whole
 from provision.testhost.report import Demo, GateSeen, GpuSeen, Timed, claims, complete, render
@@ -36,6 +36,8 @@ T = TypeVar("T")
 
 INVENTORY, PARTS = "demo", 7
 GPUS = (bdf(0), bdf(1))
+END_SECONDS = 120
+_ENDING = f"the virtual host is ended first, {END_SECONDS} s at most"
 
 LOOK_AT_GPUS = "for g in {gpus}; do echo $g $(basename $(readlink /sys/bus/pci/devices/$g/driver)); done"
 NODES = (
@@ -122,6 +124,9 @@ def _run(commands: Any, *, keep: bool) -> int:
             code, stopped = EXIT_ERROR, str(error)
         except KeyboardInterrupt:
             code, stopped = ending.code(), ""
+        # One that does not end in time is ended with this process, by its leash.
+        with suppress(KeyboardInterrupt, RunError), ending.held(_ENDING, END_SECONDS):
+            stack.close()
     seen = replace(story.seen, exit_code=code, stopped=stopped)
     if seen.boot_seconds is None:
         said = "interrupted" if code in EXITS_TOLD else f"error: {stopped}"
