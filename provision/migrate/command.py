@@ -20,8 +20,9 @@ Examples:
   provision migrate kpro6 kpro5 --cold --models-from /mnt/backup     the source is dead, its models are on a disk
 
 \b
-Exit codes: 0 done, 1 error (a red step from the drain on has been taken back), 2 usage or bad inventory,
-3 refused (nothing touched), 4 locked, or another migration of the service is open, 130 interrupted.
+Exit codes: 0 done, 1 error (a red step from the drain on has been taken back), 2 usage, bad inventory, or the
+question was answered with no, 3 refused (nothing touched), 4 locked, or another migration of the service is
+open, 130 interrupted, 143 and 129 the same by SIGTERM and SIGHUP.
 """
 
 

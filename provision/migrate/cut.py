@@ -11,6 +11,8 @@ from provision.migrate.moving import Moving
 from provision.run.errors import ActFailed
 
 SETTLE_SECONDS = 30
+AROUND_SECONDS = 240
+"""For what is around the start of the source: connecting anew, its lock, the fence, a last look into its log."""
 
 
 def may_drain(m: Moving) -> str:
@@ -58,6 +60,14 @@ def may_bring_back(m: Moving) -> str:
             "where it is stopped, and run it again"
         )
     return ""
+
+
+def back_seconds(m: Moving) -> int:
+    """The longest that ``bring_back`` may take: the service's own time to be ready, that of whoever leads the requests,
+    and what is around them."""
+    service = m.living().service
+    leads = m.spec.traffic.deadline_seconds + SETTLE_SECONDS if m.spec.traffic is not None else 0
+    return service.ready_seconds + leads + AROUND_SECONDS
 
 
 def bring_back(m: Moving) -> str:

@@ -73,6 +73,10 @@ class Moving:
     back: Back = ""
     window: float | None = None
     """When the drain began (monotonic clock); None: it has not."""
+    unserved: str = ""
+    """Why the source could not be brought back by the last try; empty: it was, or nobody tried."""
+    led: bool = False
+    """Had requests been led to the target when that was tried, or was it begun?"""
 
     @property
     def cold(self) -> bool:

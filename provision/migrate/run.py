@@ -35,6 +35,7 @@ from provision.migrate.shown import Shown
 from provision.migrate.standing import Record
 from provision.plan import PHASES, Refusal
 from provision.printable import say_on_stderr
+from provision.run import ending
 from provision.run.commands import Answer, finish
 from provision.run.errors import EXIT_DONE, EXIT_ERROR, EXIT_REFUSED, EXIT_USAGE, Refused, RunError
 from provision.run.journal import new_run_id
@@ -126,11 +127,10 @@ def _begin(ask: Asked, ends: Ends, pair: Pair) -> Answer:
             m.target.service.name, m.peer, m.target.name, sys.stdin.isatty()
         )
     except BaseException:
-        # Nothing was begun that anybody would have to close.
-        runbook.forget(m)
+        runbook.let_be(m)
         raise
     if not agreed:
-        runbook.forget(m)
+        runbook.let_be(m)
         return Answer(EXIT_USAGE, kept[0].as_dict())
     return _forward(ask, m, resumed=False)
 
@@ -204,9 +204,13 @@ def _finalize(ask: Asked, ends: Ends, pair: Pair) -> Answer:
     name = m.target.service.name
     if not ask.yes and not present.confirmed_end(name, m.peer, m.target.name, sys.stdin.isatty()):
         return Answer(EXIT_USAGE, {"run": m.run})
-    said = finalize.finalize(m, remove_models=ask.remove_models)
-    for side in m.sides:
-        sweep(side, m.run)
+    try:
+        said = finalize.finalize(m, remove_models=ask.remove_models)
+        for side in m.sides:
+            sweep(side, m.run)
+    except KeyboardInterrupt as error:
+        present.cut_end(m, ask.source, ask.target)
+        raise ending.Ended("", run=m.run) from error
     present.ended(m, said)
     return Answer(EXIT_DONE, {"run": m.run, "state": "finalized", "said": said})
 
@@ -240,6 +244,6 @@ def _none_open(pair: Pair, records: list[Record]) -> str:
 def _interrupts(ask: Asked, m: Moving) -> Iterator[None]:
     try:
         yield
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
         present.interrupted(m, ask.source, ask.target)
-        raise
+        raise ending.Ended("", run=m.run, state="open", left=[m.unserved] if m.unserved else []) from error

@@ -18,8 +18,10 @@ from dataclasses import dataclass
 from provision.plan import Refusal
 
 EXIT_DONE, EXIT_ERROR, EXIT_USAGE, EXIT_REFUSED, EXIT_LOCKED, EXIT_PENDING = 0, 1, 2, 3, 4, 10
-EXIT_INTERRUPTED = 130
-"""As a shell has it: 128 and the number of SIGINT."""
+EXIT_INTERRUPTED, EXIT_HUNG_UP, EXIT_TERMINATED = 130, 129, 143
+"""As a shell has it: 128 and the number of SIGINT, SIGHUP, SIGTERM."""
+EXITS_TOLD = (EXIT_INTERRUPTED, EXIT_HUNG_UP, EXIT_TERMINATED)
+"""Of a run that was told to end from outside."""
 
 
 class RunError(Exception):

@@ -16,7 +16,7 @@ from provision.host import keeping
 from provision.host.changes import Change
 from provision.host.moves import Reason, Reboot
 from provision.inventory.here import as_far_as_here
-from provision.run import ending, host_journal, present, rebooting
+from provision.run import ended, host_journal, present, rebooting
 from provision.run.commands import Answer, connected, finish
 from provision.run.errors import EXIT_DONE, EXIT_ERROR, EXIT_PENDING, EXIT_USAGE, ActFailed, RunError
 from provision.run.moved import refuse_while_moving
@@ -94,7 +94,7 @@ def _look(session: Session, machine: Machine) -> Before:
     host = session.host(machine.host_name)
     changes = keeping.changes_on(host)
     look = undo.look(host, changes)
-    return Before(machine, host, changes, look, tuple(ending.told(machine, look.todo, records)))
+    return Before(machine, host, changes, look, tuple(ended.told(machine, look.todo, records)))
 
 
 def _put_back(session: Session, before: Before) -> After:

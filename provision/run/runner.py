@@ -22,7 +22,8 @@ from pyinfra.context import ctx_config, ctx_inventory, ctx_state
 from provision.host import reconnect, transport
 from provision.migrate.standing import Migrating
 from provision.plan import Plan
-from provision.run.errors import EXIT_ERROR, EXIT_INTERRUPTED, CandidateRefused, RunError, Unreachable
+from provision.run import ending
+from provision.run.errors import EXIT_ERROR, CandidateRefused, RunError, Unreachable
 from provision.run.reaching import away
 from provision.run.session import Session
 from provision.run.told import quiet, silent
@@ -200,9 +201,11 @@ def connected(
                 if isinstance(error, Exception):
                     session.tell_end(str(error))
                 if isinstance(error, KeyboardInterrupt):
-                    session.ended = EXIT_INTERRUPTED
+                    session.ended = ending.code()
                     for line in session.tried.left_alone():
                         session.say(line)
+                    if session.untouched() and ending.last() is None:
+                        raise ending.Ended(ending.NOTHING) from error
                 raise
             finally:
                 # After an interrupt operations may still be under way; ended ones have nothing to kill.

@@ -135,6 +135,23 @@ def test_ctrl_c_in_the_cut_over_brings_the_source_back_and_a_kill_leaves_a_way_b
     assert rolled[-1]["state"] == "undone"
 
 
+def test_sigterm_in_the_cut_over_brings_the_source_back_and_ctrl_c_on_top_of_it_waits_for_that(
+    place: Place, pair: Pair
+) -> None:
+    running = cut_at(place, "drain", "done")
+    running.send_signal(signal.SIGTERM)
+    time.sleep(0.4)
+    if running.poll() is None:
+        running.send_signal(signal.SIGINT)
+    code, said = ended(place, running)
+    assert code == 143, said
+    assert place.answer(pair.a), said
+    assert "NOBODY ANSWERS" not in said
+    assert "--rollback takes it back" in said
+    assert "run again" not in said
+    back(place)
+
+
 def test_a_cable_that_is_pulled_before_the_drain_leaves_the_source_serving(place: Place, pair: Pair) -> None:
     running = cut_at(place, "warm", "begin")
     pair.b.cut()

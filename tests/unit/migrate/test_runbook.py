@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from provision.migrate import cut, record, runbook, steps
+from provision.migrate import beginning, cut, record, runbook, steps
 from provision.migrate.moving import Moving
 from provision.migrate.standing import Record
 from provision.migrate.steps import STEPS, Step
@@ -30,7 +30,7 @@ class Side:
 
     @property
     def service(self) -> Any:
-        return type("Service", (), {"name": "tiny", "migration": None})
+        return type("Service", (), {"name": "tiny", "migration": None, "ready_seconds": 60})
 
     def hold(self) -> None:
         if self.gone:
@@ -104,6 +104,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setattr(record, "settle", lambda side: None)
     monkeypatch.setattr(record, "put_back", lambda side: setattr(side, "kept", None))
     monkeypatch.setattr(runbook, "sweep", lambda side, run: None)
+    monkeypatch.setattr(beginning, "sweep", lambda side, run: None)
     monkeypatch.setattr(
         record, "unwritten", lambda side, run: made.did.append(f"journal of {side.name} away")
     )
