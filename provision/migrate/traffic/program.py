@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import tempfile
+import time
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -77,6 +78,7 @@ def _last(file: IO[bytes], most: int) -> bytes:
 
 
 def _end(process: subprocess.Popen[bytes] | None, mark: str) -> None:
+    """Each of them has its time between the two signals, and none is left when this ends."""
     for sign in (signal.SIGTERM, signal.SIGKILL):
         if process is not None:
             with suppress(ProcessLookupError, PermissionError):
@@ -84,9 +86,11 @@ def _end(process: subprocess.Popen[bytes] | None, mark: str) -> None:
         for pid in _marked(mark):
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, sign)
-        if process is not None:
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(_GRACE_S)
+        until = time.monotonic() + _GRACE_S
+        while (process is not None and process.poll() is None) or _marked(mark):
+            if time.monotonic() > until:
+                break
+            time.sleep(0.02)
 
 
 def _marked(mark: str) -> list[int]:

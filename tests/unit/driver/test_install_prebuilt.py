@@ -62,7 +62,7 @@ def test_everything_of_the_archive_is_there_and_modprobe_would_find_it(
     assert "blacklist nouveau" in (place.text("/etc/modprobe.d/kpro-nvidia.conf") or "")
     assert not [
         path
-        for path in place.find("/lib/modules", "/opt", "/var/lib/kpro")
+        for path in place.find("/lib/modules", "/opt/kpro", "/var/lib/kpro")
         if "/.kpro-" in path or ".kpro." in path or "unpacked" in path
     ]
 
