@@ -88,7 +88,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             standard.open_all()
             return _told(_run(args))
     except BadInput as error:
-        print(f"provcheck: {error}", file=sys.stderr)  # noqa: T201
+        for line in str(error).splitlines():
+            print(f"provcheck: {line}", file=sys.stderr)  # noqa: T201
         return EXIT_USAGE
     except KeyboardInterrupt:
         print("provcheck: interrupted, no verdict", file=sys.stderr)  # noqa: T201

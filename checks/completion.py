@@ -5,6 +5,8 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
+from checks.judged import AllAtOnce
+
 _EPILOG = """\b
 Examples:
   provcheck completion bash >/etc/bash_completion.d/provcheck
@@ -13,7 +15,7 @@ Examples:
 """
 
 
-@click.command(epilog=_EPILOG)
+@click.command(cls=AllAtOnce, epilog=_EPILOG)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> int:
     """The completion script for a shell, printed. It asks provcheck itself, so it is never out of date."""

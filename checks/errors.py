@@ -8,7 +8,7 @@ from __future__ import annotations
 
 
 class BadInput(Exception):
-    """What was given, why that cannot work, and what to give instead, in one line."""
+    """What was given, why that cannot work, and what to give instead, in one line; several mistakes a line each."""
 
 
 class Unreachable(Exception):

@@ -11,6 +11,7 @@ from checks import pages
 from checks.data.catalogue import CATALOGUE, Entry
 from checks.data.thresholds import THRESHOLDS
 from checks.errors import BadInput
+from checks.judged import AllAtOnce
 
 _EPILOG = """\b
 Examples:
@@ -29,7 +30,7 @@ def _ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Co
     ]
 
 
-@click.command(epilog=_EPILOG)
+@click.command(cls=AllAtOnce, epilog=_EPILOG)
 @click.argument("identity", metavar="[ID]", required=False, shell_complete=_ids)
 @click.option("--list", "as_list", is_flag=True, help="All ids with their titles, by area.")
 @click.option(

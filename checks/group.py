@@ -11,6 +11,7 @@ import click
 from checks import __version__
 from checks.cli import Row
 from checks.errors import BadInput
+from checks.judged import Several
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -64,6 +65,10 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, self._table[name].help) for name in self.list_commands(ctx)])
 
 
+def _sentence(text: str) -> str:
+    return text if text.endswith((".", "?", "!")) else f"{text}."
+
+
 def run(args: Sequence[str], table: Mapping[str, Row]) -> int:
     """Runs the group without click's own exits. Raises BadInput for every usage error."""
     group = LazyGroup(
@@ -80,7 +85,9 @@ def run(args: Sequence[str], table: Mapping[str, Row]) -> int:
         return 2
     except click.UsageError as error:
         where = error.ctx.command_path if error.ctx else "provcheck"
-        raise BadInput(f"{error.format_message()} See '{where} --help'.") from None
+        reasons = error.reasons if isinstance(error, Several) else [error.format_message()]
+        reasons[-1] = f"{_sentence(reasons[-1])} See '{where} --help'."
+        raise BadInput("\n".join(reasons)) from None
     except click.ClickException as error:
         raise BadInput(error.format_message()) from None
     except click.Abort:

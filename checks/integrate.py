@@ -10,6 +10,7 @@ from click.shell_completion import CompletionItem
 from checks.data.integrations import FOLDER, INTEGRATIONS, SINGLE_FILE
 from checks.errors import BadInput
 from checks.files import write_whole
+from checks.judged import AllAtOnce
 from checks.paths import WRITTEN
 from checks.serving.guard import text_of
 
@@ -30,7 +31,7 @@ def _names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[
     ]
 
 
-@click.command(epilog=_EPILOG)
+@click.command(cls=AllAtOnce, epilog=_EPILOG)
 @click.argument("name", metavar="[NAME]", required=False, shell_complete=_names)
 @click.option("--list", "as_list", is_flag=True, help="All names, what each does, and where it goes.")
 @click.option(

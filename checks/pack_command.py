@@ -8,6 +8,7 @@ import click
 
 from checks.data.integrations import SINGLE_FILE
 from checks.errors import BadInput
+from checks.judged import AllAtOnce
 from checks.pack import build
 from checks.paths import WRITTEN
 
@@ -19,7 +20,7 @@ Examples:
 """
 
 
-@click.command(epilog=_EPILOG)
+@click.command(cls=AllAtOnce, epilog=_EPILOG)
 @click.argument("file", type=WRITTEN)
 def pack(file: Path) -> int:
     """Write all of provcheck as one FILE that plain python3 (3.10 or later) runs, with nothing installed.

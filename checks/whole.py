@@ -14,9 +14,11 @@ from typing import Any, NamedTuple
 import click
 
 from checks import child
+from checks.asking import all_of
 from checks.errors import BadInput
 from checks.gpus.dump import MAX_GPUS
 from checks.gpus.plan_options import plan_options, words_of
+from checks.judged import AllAtOnce
 from checks.load.options import Options
 from checks.model import EXIT_FAIL, EXIT_PASS, EXIT_UNKNOWN, Finding, Report, Status
 from checks.nccl.crew import Deadlines
@@ -46,7 +48,7 @@ Examples:
 """
 
 
-@click.command(name="all", epilog=_EPILOG)
+@click.command(cls=AllAtOnce, name="all", epilog=_EPILOG)
 @click.argument("url", required=False)
 @click.option("--expect", type=click.IntRange(0, MAX_GPUS), metavar="N", help="How many GPUs there must be.")
 @click.option("--passive", is_flag=True, help="Only what reads: no load, no NCCL, no prompts.")
@@ -67,11 +69,14 @@ def everything(
 
     'load' and 'nccl' refuse GPUs that are busy, and say so. The worst verdict is that of the whole.
     """
-    if url is not None and not url.startswith(("http://", "https://")):
-        raise BadInput(f"{url[:80]!r} is no address of a service; give one like http://127.0.0.1:8000")
-    if env is not None and unit is not None:
-        raise BadInput("--env and --unit each name the engine; give one")
-    planned = words_of(plan)
+    with all_of() as ask:
+        ask.refuse(
+            url is not None and not url.startswith(("http://", "https://")),
+            f"{(url or '')[:80]!r} is no address of a service; give one like http://127.0.0.1:8000",
+        )
+        ask.refuse(env is not None and unit is not None, "--env and --unit each name the engine; give one")
+        planned = ask(words_of, plan)
+    assert planned is not None
     wanted = parts(url, expect, passive, env, unit, planned)
     if how.host is not None:
         from checks.remote import asked

@@ -32,9 +32,9 @@ Examples:
   provision demo                           the whole chain against a throw-away virtual host on this machine
 
 \b
-Exit codes: 0 done or in sync, 1 error, 2 usage or bad inventory, 3 refused (nothing touched),
-4 locked by another run, 10 changes pending (plan) or a reboot pending (apply, rollback),
-130 interrupted.
+Exit codes: 0 done or in sync, 1 error, 2 usage, bad inventory, or the question was answered with no,
+3 refused (nothing touched), 4 locked by another run, 10 changes pending (plan) or a reboot pending
+(apply, rollback), 130 interrupted, 143 and 129 the same by SIGTERM and SIGHUP.
 """
 
 _inventory = click.argument("inventory")

@@ -9,9 +9,13 @@ from typing import Any
 
 import click
 
+from checks.judged import AllAtOnce
+
 
 class Entry(click.Group):
     """click ends a broken pipe by itself; a full disk, or a device that takes nothing, is told here."""
+
+    command_class = AllAtOnce
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         try:

@@ -18,6 +18,11 @@ seen, why it matters and the next step; then it ends with 3. `--dry-run` shows t
 and ends there. What could not be looked at is refused too: it is never taken for good. The tables are the rules
 themselves, made by `scripts/make-docs`.
 
+One cause is one reason. Where an earlier migration of the service is open, can still go back, or gave the source
+up, that is told once, with the command that goes on from there, and not what only follows from it (the source does
+not serve, the target does, a fence lies there). A move that was finalized is history to the one that brings the
+service back. Where the target serves and the source does not, the order of the two may be wrong, and that is said.
+
 The looks change nothing and write nothing. The source's service is asked for eight tokens, with the key of its
 own process, which stands in no argument and no output.
 

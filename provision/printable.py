@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
+from contextlib import suppress
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 """Control characters but tab and new line (ECMA-48: C0, DEL, C1), and what turns the direction of a line around."""
@@ -30,5 +31,7 @@ def escape(text: str) -> str:
 
 
 def say_on_stderr(text: str) -> None:
-    """What a run tells people: one text, at once, harmless to a terminal."""
-    print(printable(text), file=sys.stderr, flush=True)  # noqa: T201
+    """What a run tells people: one text, at once, harmless to a terminal. That nobody hears it any more (a terminal
+    that is closed, a reader that is gone) is no reason to leave a machine half-way."""
+    with suppress(OSError):
+        print(printable(text), file=sys.stderr, flush=True)  # noqa: T201

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Discriminator, Field, StrictBool, StrictInt, Tag, model_validator
 
@@ -37,8 +38,27 @@ def _proxy_name(text: str) -> str:
     return text
 
 
+def _probe(text: str) -> str:
+    """The beginning of an address of HTTP, as an operator would give it to a client without ``/v1``."""
+    try:
+        parts = urlsplit(text)
+        usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable or not text.isprintable() or " " in text or parts.username is not None:
+        raise ValueError(
+            f"{text!r} is no address of HTTP: write http://HOST:PORT, or https://HOST, without a password"
+        )
+    if parts.query or parts.fragment or parts.path.rstrip("/").endswith("/v1"):
+        raise ValueError(
+            f"{text!r}: leave out /v1 and what comes behind it: /v1/completions is asked below it"
+        )
+    return text
+
+
 Command = Annotated[tuple[str, ...], Field(min_length=1), AfterValidator(_words)]
 ProxyName = Annotated[str, AfterValidator(_proxy_name)]
+ProbeUrl = Annotated[str, AfterValidator(_probe)]
 
 
 class HAProxy(Spec):
@@ -75,7 +95,8 @@ class Hooks(Spec):
 
     ``drain``: no new request to the source. ``switch``: to the target. ``back``: to the source. ``check`` changes
     nothing and prints who gets new requests as its last line: source, target or nobody. Each is called again after a
-    cut, so each must be able to be called twice. ``deadline_seconds`` holds for each call.
+    cut, so each must be able to be called twice. ``deadline_seconds`` holds for each call. ``probe``: the address that
+    clients ask; through it the service is asked for tokens while it is led to.
     """
 
     drain: Command
@@ -83,6 +104,7 @@ class Hooks(Spec):
     back: Command
     check: Command
     deadline_seconds: StrictInt = Field(default=60, ge=1, le=3600)
+    probe: ProbeUrl | None = None
 
 
 def _kind(value: Any) -> str | None:
@@ -185,9 +207,34 @@ def disagreement(target: Migration, source: Migration | None) -> Iterator[tuple[
         return
     for name in sorted(source.model_fields_set):
         theirs, ours = getattr(source, name), getattr(target, name)
-        if theirs != ours:
+        for where, one, two in _differing(("migration", name), theirs, ours):
             yield (
-                ("migration", name),
-                f"says otherwise in the source's inventory ({theirs}) than in the target's ({ours}): the target's is "
-                "what counts; leave it out of the source's, or write the same",
+                where,
+                f"says otherwise in the source's inventory ({_told(one)}) than in the target's ({_told(two)}): the "
+                "target's is what counts; leave it out of the source's, or write the same",
             )
+
+
+def _differing(where: Where, one: object, two: object) -> Iterator[tuple[Where, object, object]]:
+    """Fields that differ, down to where two of one kind do."""
+    if one == two:
+        return
+    if isinstance(one, Spec) and type(one) is type(two):
+        for name in type(one).model_fields:
+            yield from _differing((*where, name), getattr(one, name), getattr(two, name))
+        return
+    yield where, one, two
+
+
+def _told(value: object) -> str:
+    """As it is written in an inventory, in short."""
+    if isinstance(value, Spec):
+        given = (
+            (name, getattr(value, name))
+            for name in type(value).model_fields
+            if name in value.model_fields_set
+        )
+        return f"{type(value).__name__}({', '.join(f'{name}={_told(one)}' for name, one in given)})"
+    if isinstance(value, tuple):
+        return f"[{', '.join(_told(one) for one in value)}]"
+    return "left out" if value is None else repr(value)

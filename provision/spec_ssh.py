@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
+from pydantic import ValidationError
+
 from provision.forms import Port, SshHost
 from provision.spec_base import Spec
 
@@ -14,3 +18,21 @@ class Ssh(Spec):
     user: str | None = None
     key: str | None = None
     known_hosts: str | None = None
+
+
+_WORD = re.compile(
+    r"(?:(?P<user>[\w.-]+)@)?(?P<host>[\w.-]+|\[[0-9a-fA-F:]+\]|[0-9a-fA-F]*:[0-9a-fA-F:.]*:[0-9a-fA-F:.]*)"
+    r"(?::(?P<port>\d{1,5}))?"
+)
+
+
+def ssh_of(text: str) -> Ssh | None:
+    """``[user@]host[:port]``, an IPv6 address with a port in brackets; None when it is none."""
+    match = None if text.startswith("-") else _WORD.fullmatch(text)
+    if match is None:
+        return None
+    port = int(match["port"]) if match["port"] else None
+    try:
+        return Ssh(host=match["host"].strip("[]"), user=match["user"], port=port)
+    except ValidationError:
+        return None

@@ -19,8 +19,9 @@ BIN = Path(sys.executable).parent
 
 
 def hear_interrupts() -> None:
-    """A shell that runs the tests in the background has them, and all they start, ignore SIGINT."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    """A shell that runs the tests in the background has them, and all they start, ignore SIGINT; nohup, SIGHUP."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
 
 
 @dataclass

@@ -17,6 +17,7 @@ from checks.bundle.gather import gather
 from checks.bundle.redact import Redactor
 from checks.errors import BadInput
 from checks.files import write_whole
+from checks.judged import AllAtOnce
 from checks.paths import WRITTEN
 
 _EPILOG = """\b
@@ -31,7 +32,7 @@ GPU UUIDs (numbered instead), and host names and home folders unless --keep-name
 """
 
 
-@click.command(epilog=_EPILOG)
+@click.command(cls=AllAtOnce, epilog=_EPILOG)
 @click.argument("url", required=False)
 @click.option(
     "--output",

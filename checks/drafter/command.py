@@ -8,6 +8,7 @@ import click
 
 from checks.drafter.run import Request, answer
 from checks.errors import BadInput
+from checks.judged import AllAtOnce
 from checks.report.options import Presentation, finish, report_options
 
 _EPILOG = """\b
@@ -26,7 +27,7 @@ Only headers and configs are read. The target needs no weights, only config.json
 """
 
 
-@click.command("drafter", epilog=_EPILOG)
+@click.command("drafter", cls=AllAtOnce, epilog=_EPILOG)
 @click.argument("drafter_dir", type=click.Path(path_type=Path), required=False)
 @click.option("--target", "target_dir", type=click.Path(path_type=Path), help="Folder of the target model.")
 @click.option(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from checks.asking import all_of
 from checks.drafter.case import Case
 from checks.drafter.doctor import judge
 from checks.drafter.engine import Engine
@@ -31,11 +32,12 @@ class Request:
 
 def answer(request: Request) -> Report:
     """Judges on this machine. Raises BadInput for what cannot be judged at all."""
-    try:
-        engine = Engine.parse(request.engine, request.runner)
-    except ValueError as error:
-        raise BadInput(str(error)) from None
     paths = Path(request.drafter), Path(request.target)
+    with all_of() as ask:
+        engine = ask(_engine, request)
+        for path, what in zip(paths, ("drafter", "target"), strict=True):
+            ask.refuse(not path.exists(), f"{path} is not there; give the folder of the {what}")
+    assert engine is not None
     case = observe(*paths, engine, k=request.k, context=request.context)
     more: list[Finding] = []
     if request.siblings is not None:
@@ -46,6 +48,13 @@ def answer(request: Request) -> Report:
         more.append(told)
     findings, facts = judge(case)
     return Report("drafter", (*findings, *more), facts=facts)
+
+
+def _engine(request: Request) -> Engine:
+    try:
+        return Engine.parse(request.engine, request.runner)
+    except ValueError as error:
+        raise BadInput(f"--engine: {error}") from None
 
 
 def _with_siblings(case: Case, where: str) -> tuple[Case, Finding]:

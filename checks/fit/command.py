@@ -6,17 +6,18 @@ from pathlib import Path
 
 import click
 
-from checks.errors import BadInput
+from checks.asking import all_of
 from checks.fit import here
 from checks.fit.ask import Model, Question
 from checks.fit.cache import DTYPES, Settings
 from checks.fit.engines import vllm_defaults
-from checks.fit.files import read_folder
-from checks.fit.gpus import GIB
+from checks.fit.files import Folder, read_folder
+from checks.fit.gpus import GIB, Gpus
 from checks.fit.judge import judge
 from checks.fit.shape import read_shape
 from checks.fit.weights import weights
 from checks.flags.table import parse_engine
+from checks.judged import AllAtOnce, judged
 from checks.model import Report
 from checks.ranges import FiniteRange
 from checks.report.options import Presentation, finish, report_options
@@ -45,12 +46,28 @@ def _context(_: click.Context, __: click.Parameter, value: str) -> int | None:
     return int(value)
 
 
-@click.command(epilog=_EPILOG)
-@click.argument("model_dir", type=click.Path(path_type=Path))
-@click.option("--drafter", type=click.Path(path_type=Path), metavar="DIR", help="Folder of the draft model.")
-@click.option("--engine", required=True, metavar="ENGINE==VERSION", help="vllm==VERSION or sglang==VERSION.")
+@click.command(cls=AllAtOnce, epilog=_EPILOG)
+@click.argument("model_dir", type=click.Path(path_type=Path), callback=judged(read_folder))
 @click.option(
-    "--gpus", required=True, metavar="GPUS", help="2xA6000, 2x48G, a file of gpus --record, here, or ram."
+    "--drafter",
+    type=click.Path(path_type=Path),
+    callback=judged(read_folder),
+    metavar="DIR",
+    help="Folder of the draft model.",
+)
+@click.option(
+    "--engine",
+    required=True,
+    callback=judged(parse_engine),
+    metavar="ENGINE==VERSION",
+    help="vllm==VERSION or sglang==VERSION.",
+)
+@click.option(
+    "--gpus",
+    required=True,
+    callback=judged(here.gpus),
+    metavar="GPUS",
+    help="2xA6000, 2x48G, a file of gpus --record, here, or ram.",
 )
 @click.option(
     "--context",
@@ -103,10 +120,10 @@ def _context(_: click.Context, __: click.Parameter, value: str) -> int | None:
 @report_options
 def fit(
     how: Presentation,
-    model_dir: Path,
-    drafter: Path | None,
-    engine: str,
-    gpus: str,
+    model_dir: Folder,
+    drafter: Folder | None,
+    engine: tuple[str, str],
+    gpus: Gpus,
     context: int | None,
     cache: float | None,
     tp: int | None,
@@ -122,48 +139,51 @@ def fit(
     eager: bool,
 ) -> int:
     """Will the model serve this context length on these GPUs? From files, before the weights are fetched."""
-    if how.host is not None:
-        raise BadInput("--host: folders are read here; run provcheck fit on the machine that holds them")
-    name, version = parse_engine(engine)
-    hardware = here.gpus(gpus)
-    if mtp and drafter:
-        raise BadInput("--mtp and --drafter exclude each other: one of them drafts")
-    if (mtp or drafter) and not speculative_tokens:
-        raise BadInput("a drafter needs -k: how many tokens it drafts per step")
-    if cache is not None and not hardware.ram:
-        raise BadInput("--cache goes with --gpus ram: on a GPU the cache is what the engine's share leaves")
-    if hardware.ram and name != "vllm":
-        raise BadInput(f"--gpus ram: {name} is started on GPUs only; say which")
-    ranks = tp or len(hardware.usable)
-    target = read_folder(model_dir)
-    shape = read_shape(target.config)
-    if context is None and (context := shape.max_positions) is None:
-        raise BadInput(
-            f"--context model: the config in {model_dir} does not say how long; give the number of tokens"
+    name, version = engine
+    with all_of() as ask:
+        ask.refuse(
+            how.host is not None,
+            "--host: folders are read here; run provcheck fit on the machine that holds them",
         )
+        ask.refuse(mtp and drafter is not None, "--mtp and --drafter exclude each other: one of them drafts")
+        ask.refuse(
+            (mtp or drafter is not None) and not speculative_tokens,
+            "a drafter needs -k: how many tokens it drafts per step",
+        )
+        ask.refuse(
+            cache is not None and not gpus.ram,
+            "--cache goes with --gpus ram: on a GPU the cache is what the engine's share leaves",
+        )
+        ask.refuse(gpus.ram and name != "vllm", f"--gpus ram: {name} is started on GPUs only; say which")
+        read = ask(read_shape, model_dir.config)
+        drafts = ask(read_shape, drafter.config) if drafter else None
+        ask.refuse(
+            context is None and read is not None and read.max_positions is None,
+            f"--context model: the config in {model_dir.name} does not say how long; give the number of tokens",
+        )
+    assert read is not None
+    tokens = context or read.max_positions
+    assert tokens is not None
+    ranks = tp or len(gpus.usable)
     settings = Settings(
         ranks,
         kv_cache_dtype,
-        block_size or (64 if shape.latent else 16),
-        max_batched_tokens or vllm_defaults(hardware.least)[0],
+        block_size or (64 if read.latent else 16),
+        max_batched_tokens or vllm_defaults(gpus.least)[0],
         speculative_tokens,
         state_bytes=2 if name == "vllm" else 4,
     )
-    draft_folder = read_folder(drafter) if drafter else None
-    draft_shape = read_shape(draft_folder.config) if draft_folder else None
     model = Model(
-        shape,
-        weights(target, shape, ranks, mtp=mtp, text_only=text_only),
-        draft_shape,
-        weights(draft_folder, draft_shape, ranks, mtp=True, text_only=True)
-        if draft_folder and draft_shape
-        else None,
+        read,
+        weights(model_dir, read, ranks, mtp=mtp, text_only=text_only),
+        drafts,
+        weights(drafter, drafts, ranks, mtp=True, text_only=True) if drafter and drafts else None,
     )
     question = Question(
         name,
         version,
-        hardware,
-        context,
+        gpus,
+        tokens,
         settings,
         fraction=memory_fraction,
         seqs=max_requests,

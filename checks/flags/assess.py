@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from checks.asking import all_of
 from checks.errors import BadInput
 from checks.flags import installed
 from checks.flags.judge import Judged, judge
@@ -25,8 +26,12 @@ def report(
 ) -> Report:
     """The report of ``provcheck flags``. ``deadline`` in seconds; ``built``: the environment was built from sources,
     and its version need not be that of ``engine``. Raises BadInput."""
-    name, version = parse_engine(engine)
-    command = split_command(words)
+    with all_of() as ask:
+        named = ask(parse_engine, engine)
+        split = ask(split_command, words)
+    assert named is not None
+    assert split is not None
+    (name, version), command = named, split
     known = history(name)
     judged = None
     notes: list[Finding] = []

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import click
 
-from checks.errors import BadInput
+from checks.asking import all_of
 from checks.flags import assess
+from checks.judged import AllAtOnce
 from checks.ranges import FiniteRange
 from checks.report.options import Presentation, finish, report_options
 
 
-@click.command()
+@click.command(cls=AllAtOnce)
 @click.option("--engine", required=True, metavar="ENGINE==VERSION", help="vllm==VERSION or sglang==VERSION.")
 @click.option(
     "--parser",
@@ -50,10 +51,13 @@ def flags(
       provcheck flags --engine sglang==0.5.23 -- sglang serve --model-path M --tp 2
       provcheck flags --engine vllm==0.33.0 -- 'VLLM_USE_V1=1 vllm serve M -tp 2'
     """
-    if how.host is not None:
-        raise BadInput(
-            "--host: a line is judged here; for the parser of another machine run provcheck flags on it"
+    with all_of() as ask:
+        ask.refuse(
+            how.host is not None,
+            "--host: a line is judged here; for the parser of another machine run provcheck flags on it",
         )
-    return finish(
-        assess.report(engine, words, parser=parser, python=python, deadline=deadline, built=built), how
-    )
+        found = ask(
+            assess.report, engine, words, parser=parser, python=python, deadline=deadline, built=built
+        )
+    assert found is not None
+    return finish(found, how)

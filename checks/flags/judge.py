@@ -12,7 +12,7 @@ from checks.flags.names import Missing, corrected, explain
 from checks.flags.read import Given, Reading, read
 from checks.flags.rules import View, clashes
 from checks.flags.table import Table
-from checks.flags.values import BadValue, convert, near, object_problems
+from checks.flags.values import BadValue, convert, fitting, near, object_problems
 from checks.flags.words import Command
 from checks.model import Finding, Status
 
@@ -220,7 +220,8 @@ def _values(table: Table, reading: Reading, verdict: Verdict) -> Mapping[str, Ma
                 hidden = secret(given.option.name)
                 check = "choice" if given.option.choices and "none of" in str(error) else "value"
                 check = "json" if given.option.type.startswith("json") else check
-                verdict.add(check, f"{given.spelled} {'has no fitting value' if hidden else error}")
+                said = f"{given.spelled} {'has no fitting value' if hidden else error}"
+                verdict.add(check, said, fitting(given.option, given.spelled, check))
                 continue
             if given.option.object or given.option.type == "json":
                 objects[given.option.name] = (given, value)

@@ -33,6 +33,26 @@ def convert(option: Option, text: str) -> Any:
     return value
 
 
+_SAID = {
+    "int": "a whole number, like 2",
+    "float": "a number, like 0.9",
+    "count": "a whole number, like 4096 or 4k",
+}
+"""By the beginning of an option's type."""
+
+
+def fitting(option: Option, spelled: str, check: str) -> str:
+    """What to give instead of a value that the option does not take; ``check``: ``choice``, ``json`` or ``value``."""
+    if check == "choice":
+        return f"give {spelled} one of those"
+    if check == "json":
+        return f"give {spelled} one JSON value as one word, in single quotes for the shell"
+    what = next(
+        (said for kind, said in _SAID.items() if option.type.startswith(kind)), "a value that it takes"
+    )
+    return f"give {spelled} {what}"
+
+
 def _choices(choices: tuple[Any, ...], text: str) -> str:
     close = near(text, [str(c) for c in choices])
     shown = ", ".join(str(c) for c in choices[:12]) + (

@@ -8,11 +8,13 @@ from typing import Any
 
 import click
 
+from checks.asking import all_of
 from checks.errors import BadInput, Unreachable
 from checks.gpus import collect, dump, early, host_seat
 from checks.gpus.plan_options import left_out, plan_options
 from checks.gpus.report import Asked, gated, judge_record
 from checks.gpus.rule import COMPUTE_MODES, Plan
+from checks.judged import AllAtOnce, judged
 from checks.model import Finding, Report, Status
 from checks.paths import READ, WRITTEN
 from checks.ranges import FiniteRange
@@ -40,7 +42,7 @@ apart by them; --mask gives each a pseudonym, the same in every record of that G
 """
 
 
-@click.command(epilog=_EPILOG)
+@click.command(cls=AllAtOnce, epilog=_EPILOG)
 @click.option(
     "--expect", type=click.IntRange(0, dump.MAX_GPUS), metavar="N", help="How many GPUs there must be."
 )
@@ -48,6 +50,7 @@ apart by them; --mask gives each a pseudonym, the same in every record of that G
     "--record",
     "record_to",
     type=WRITTEN,
+    callback=judged(lambda path: writable("--record", path)),
     help="Keep the evidence in this file (provcheck-record/1).",
 )
 @click.option(
@@ -90,16 +93,22 @@ def gpus(
     One finding per check and GPU, passes included: driver and library, GPUs enumerated and alive, ECC, row
     remapping, PCIe width, throttling, temperature, power limit, NVLinks, NVSwitch fabric.
     """
-    if replay and (record_to is not None or how.host is not None):
-        raise BadInput("--replay judges a record that is there: --record and --host do not go with it")
-    writable("--record", record_to)
-    apart({"--record": record_to}, how)
-    if record_to is None and (options["with_serials"] or options["mask"]):
-        raise BadInput("--with-serials and --mask are about what --record FILE keeps: give that too")
-    _check_other(options["pid"], options["unit"], replay, how.host)
-    ask = _asked(**options)
+    with all_of() as both:
+        both.refuse(
+            bool(replay) and (record_to is not None or how.host is not None),
+            "--replay judges a record that is there: --record and --host do not go with it",
+        )
+        both(apart, {"--record": record_to}, how)
+        both.refuse(
+            record_to is None and (options["with_serials"] or options["mask"]),
+            "--with-serials and --mask are about what --record FILE keeps: give that too",
+        )
+        both(_check_other, options["pid"], options["unit"], replay, how.host)
+        ask = both(_asked, **options)
+        saved = both(_saved, replay) if replay else None
+    assert ask is not None
     try:
-        record = _saved(replay) if replay else _observe(how.host, options["deadline"])
+        record = saved if saved is not None else _observe(how.host, options["deadline"])
         for note in record.notes:
             click.echo(note, err=True)
     except Unreachable as error:
@@ -134,10 +143,14 @@ def _asked(
     **_: Any,
 ) -> Asked:
     """The options as they are judged by. Raises BadInput for an unknown id and a record that is none."""
-    left = left_out(leave_out)
-    earlier = _saved((since,)) if since else None
-    if earlier is not None and earlier.nvml is None:
-        raise BadInput(f"--since {since} holds no NVML dump: make it with 'provcheck gpus --record FILE'")
+    with all_of() as ask:
+        left = ask(left_out, leave_out)
+        earlier = ask(_saved, (since,)) if since else None
+        ask.refuse(
+            earlier is not None and earlier.nvml is None,
+            f"--since {since} holds no NVML dump: make it with 'provcheck gpus --record FILE'",
+        )
+    assert left is not None
     plan = Plan(None if needs is None else int(needs * GIB), mig, COMPUTE_MODES.get(compute_mode or ""))
     return Asked(plan, earlier, left)
 

@@ -10,9 +10,11 @@ from typing import Any
 import click
 
 from checks import record as records
+from checks.asking import all_of
 from checks.bdf import Bdf
-from checks.errors import BadInput, Unreachable
+from checks.errors import Unreachable
 from checks.gpus import mask, which
+from checks.judged import AllAtOnce, judged
 from checks.load import judge, run
 from checks.load.evidence import KIND, PATH, Measured, of_record, tree
 from checks.load.options import MIB, Options
@@ -48,7 +50,11 @@ def _indices(_: click.Context, __: click.Parameter, value: str | None) -> tuple[
     return chosen
 
 
-@click.command(epilog=_EPILOG)
+def _replayed(path: Path) -> tuple[Path, Record]:
+    return path, records.load(path)
+
+
+@click.command(cls=AllAtOnce, epilog=_EPILOG)
 @click.option(
     "--seconds",
     type=FiniteRange(0.1, 3600),
@@ -87,11 +93,13 @@ def _indices(_: click.Context, __: click.Parameter, value: str | None) -> tuple[
     "--record",
     "record_to",
     type=WRITTEN,
+    callback=judged(lambda path: writable("--record", path)),
     help="Keep the measurements in this file (provcheck-record/1).",
 )
 @click.option(
     "--replay",
     type=READ,
+    callback=judged(_replayed),
     help="Judge the measurements in this file instead of measuring.",
 )
 @report_options
@@ -104,21 +112,23 @@ def load(
     memory: int,
     deadline: float,
     record_to: Path | None,
-    replay: Path | None,
+    replay: tuple[Path, Record] | None,
 ) -> int:
     """Do the GPUs work? Loads them for some seconds, checks every result, changes nothing.
 
     Per GPU: copies both ways at the rate of the link and unchanged, link width and generation meanwhile, rate
     and soundness of its memory, results of all multiprocessors against the host's, clocks, heat, new errors.
     """
-    if replay is not None and (record_to is not None or how.host is not None):
-        raise BadInput("--replay judges measurements that are there: --record and --host do not go with it")
-    writable("--record", record_to)
-    apart({"--record": record_to}, how)
+    with all_of() as ask:
+        ask.refuse(
+            replay is not None and (record_to is not None or how.host is not None),
+            "--replay judges measurements that are there: --record and --host do not go with it",
+        )
+        ask(apart, {"--record": record_to}, how)
     options = Options(seconds, size * MIB, memory * MIB, deadline)
     try:
         if replay is not None:
-            record = records.load(replay)
+            record = replay[1]
         elif how.host is not None:
             record = run.afar(how.host, options, gpus, force=force)
         else:
@@ -130,7 +140,10 @@ def load(
         return finish(Report("load", (finding,), facts={"host": how.host}), how)
     if record_to is not None:
         how = kept(record_to, mask.record(record, serials=True, uuids=False).dump(), how)
-    return finish(judge_record(record, replayed=replay is not None, name=str(replay or "this machine")), how)
+    return finish(
+        judge_record(record, replayed=replay is not None, name=str(replay[0] if replay else "this machine")),
+        how,
+    )
 
 
 def judge_record(record: Record, *, replayed: bool, name: str) -> Report:

@@ -11,8 +11,10 @@ from typing import Any
 import click
 
 from checks import record as records
+from checks.asking import all_of
 from checks.errors import BadInput
 from checks.gpus import collect, dump
+from checks.judged import AllAtOnce, judged
 from checks.model import Report
 from checks.nccl import environment, foreign, launch, measured, nodes, rates, run
 from checks.nccl.crew import Deadlines
@@ -43,9 +45,21 @@ needed: only libnccl.so.2, found where engines find it. What a finding means: pr
 """
 
 
-@click.command(epilog=_EPILOG)
-@click.option("--gpus", "gpu_list", metavar="0,1", help="Which GPUs, as CUDA counts them; all unless given.")
-@click.option("--size", default="1G", show_default=True, help="Bytes of the largest all-reduce: 64M, 1G, 4G.")
+@click.command(cls=AllAtOnce, epilog=_EPILOG)
+@click.option(
+    "--gpus",
+    "gpu_list",
+    metavar="0,1",
+    callback=judged(lambda text: (parse_gpus(text), text)[1]),
+    help="Which GPUs, as CUDA counts them; all unless given.",
+)
+@click.option(
+    "--size",
+    default="1G",
+    show_default=True,
+    callback=judged(lambda text: (parse_size(text), text)[1]),
+    help="Bytes of the largest all-reduce: 64M, 1G, 4G.",
+)
 @click.option("--curve", is_flag=True, help="Also the rate at every size from 8 bytes to --size, doubling.")
 @click.option("--library", type=click.Path(path_type=Path), help="This libnccl.so.2 and no other.")
 @click.option(
@@ -74,11 +88,15 @@ needed: only libnccl.so.2, found where engines find it. What a finding means: pr
     "--record",
     "record_to",
     type=WRITTEN,
+    callback=judged(lambda path: writable("--record", path)),
     help="Keep the measurement in this file.",
 )
 @click.option("--replay", type=READ, help="Judge this record instead.")
 @click.option(
-    "--rdzv", metavar="HOST:PORT", help="Many nodes: where node 0 listens; one command on each node."
+    "--rdzv",
+    metavar="HOST:PORT",
+    callback=judged(lambda text: (launch.address(text), text)[1]),
+    help="Many nodes: where node 0 listens; one command on each node.",
 )
 @click.option(
     "--nnodes", type=click.IntRange(1, 4096), help="How many nodes; torchrun, srun and mpirun say it."
@@ -141,20 +159,22 @@ def nccl(
             Deadlines(init=init_deadline, size=size_deadline), parse_size(size), curve=curve
         )
         return finish(asked(how.host, words, longest), how)
-    if sum(choice is not None for choice in (library, env, unit or pid)) > 1 or (unit and pid):
-        raise BadInput("--library, --env, --unit and --pid each name the engine; give one")
-    writable("--record", record_to)
-    apart({"--record": record_to}, how)
-    if rdzv is None and (nnodes is not None or node_rank is not None or pairwise):
-        raise BadInput("--nnodes, --node-rank and --pairwise need --rdzv HOST:PORT, where the nodes meet")
+    with all_of() as ask:
+        ask.refuse(
+            sum(choice is not None for choice in (library, env, unit or pid)) > 1 or bool(unit and pid),
+            "--library, --env, --unit and --pid each name the engine; give one",
+        )
+        ask(apart, {"--record": record_to}, how)
+        ask.refuse(
+            rdzv is None and (nnodes is not None or node_rank is not None or pairwise),
+            "--nnodes, --node-rank and --pairwise need --rdzv HOST:PORT, where the nodes meet",
+        )
     if launch.is_idle_copy(os.environ):
         click.echo(
             "provcheck: the first process of this node tests all its GPUs; nothing to do here", err=True
         )
         return 0
     place = launch.place(nnodes, node_rank, os.environ) if rdzv is not None else None
-    if rdzv is not None:
-        launch.address(rdzv)
     service = environment.unit(unit) if unit else environment.process(pid) if pid else None
     wish = run.Wish(
         size=parse_size(size),

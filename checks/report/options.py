@@ -26,6 +26,7 @@ import click
 from checks import standard
 from checks.errors import BadInput
 from checks.files import NotWritten, can_be_written, write_whole
+from checks.judged import judged
 from checks.model import Report
 from checks.paths import READ, WRITTEN
 from checks.report import FORMATS, render, silence
@@ -48,6 +49,12 @@ class Presentation:
     """What was to be kept and could not be, and why."""
 
 
+def _host(name: str) -> str:
+    if not name or name.startswith("-"):
+        raise BadInput(f"--host {name!r} is no host name: one that starts with '-' would be an option of ssh")
+    return name
+
+
 _OPTIONS = (
     click.option(
         "--format", "form", type=click.Choice(list(FORMATS)), help="Form of the report; table unless given."
@@ -56,6 +63,7 @@ _OPTIONS = (
     click.option(
         "--output",
         type=WRITTEN,
+        callback=judged(lambda path: writable("--output", path)),
         help="Write the report to this file, whole or not at all, instead of the standard output.",
     ),
     click.option("--verbose", "-v", is_flag=True, help="Spell out what is green as well."),
@@ -67,12 +75,14 @@ _OPTIONS = (
     ),
     click.option(
         "--host",
+        callback=judged(_host),
         metavar="NAME",
         help="Run there, through ssh (your ssh_config holds); needs only python3 there.",
     ),
     click.option(
         "--silences",
         type=READ,
+        callback=judged(silence.load),
         help="JSON list of findings known to be bad: id, subject, owner, reason, until.",
     ),
 )
@@ -90,17 +100,12 @@ def report_options(command: Callable[..., int]) -> Callable[..., int]:
         strict: bool,
         exit_style: str | None,
         host: str | None,
-        silences: Path | None,
+        silences: tuple[silence.Rule, ...] | None,
         verbose: bool,
         **rest: Any,
     ) -> int:
         if as_json and form not in (None, "json"):
             raise BadInput(f"--json and --format {form} contradict each other; give one")
-        if host is not None and (not host or host.startswith("-")):
-            raise BadInput(
-                f"--host {host!r} is no host name: one that starts with '-' would be an option of ssh"
-            )
-        writable("--output", output)
         chosen = form or ("json" if as_json else "table")
         how = Presentation(
             form=chosen,
@@ -108,7 +113,7 @@ def report_options(command: Callable[..., int]) -> Callable[..., int]:
             strict=strict,
             exit_style=exit_style or ("nagios" if chosen == "nagios" else "provcheck"),
             host=host,
-            silences=silence.load(silences) if silences else (),
+            silences=silences or (),
             verbose=verbose,
         )
         return command(how=how, **rest)
@@ -161,10 +166,8 @@ def kept(path: Path | None, data: bytes, how: Presentation) -> Presentation:
     return how
 
 
-def writable(option: str, path: Path | None) -> None:
-    """Raises BadInput when a file cannot be put there, before anything is looked at."""
-    if path is None:
-        return
+def writable(option: str, path: Path) -> Path:
+    """The path. Raises BadInput when a file cannot be put there, before anything is looked at."""
     if not path.parent.is_dir():
         raise BadInput(f"{option} {path}: the folder {path.parent} is not there; make it first")
     try:
@@ -177,6 +180,7 @@ def writable(option: str, path: Path | None) -> None:
         can_be_written(path)
     except NotWritten as error:
         raise BadInput(f"{option} {path} cannot be written: {error}") from None
+    return path
 
 
 def apart(files: Mapping[str, Path | None], how: Presentation) -> None:

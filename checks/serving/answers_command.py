@@ -11,6 +11,7 @@ import click
 from checks.bounded_json import BadJson, read_object
 from checks.errors import BadInput
 from checks.files import write_whole
+from checks.judged import AllAtOnce
 from checks.model import Status
 from checks.paths import READ, WRITTEN
 from checks.ranges import FiniteRange
@@ -44,7 +45,7 @@ def answers() -> None:
     """Is another service the same model, with the same tokenizer and chat template?"""
 
 
-@answers.command(name="ask")
+@answers.command(cls=AllAtOnce, name="ask")
 @click.argument("url")
 @_MODEL
 @_KEY
@@ -76,7 +77,7 @@ def ask(
     return report.exit_code()
 
 
-@answers.command(name="compare")
+@answers.command(cls=AllAtOnce, name="compare")
 @click.argument("file", type=READ)
 @click.argument("url")
 @_MODEL

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import click
 
+from checks.judged import AllAtOnce
 from checks.paths import READ
 from checks.ranges import FiniteRange
 from checks.serving import generate as engine
 from checks.serving.address import server
 
 
-@click.command(name="_generate")
+@click.command(cls=AllAtOnce, name="_generate")
 @click.argument("url")
 @click.option("--model", required=True, metavar="NAME", help="The name under which the server serves.")
 @click.option(

@@ -12,6 +12,7 @@ import click
 
 from checks.errors import BadInput
 from checks.files import write_whole
+from checks.judged import AllAtOnce
 from checks.paths import READ, WRITTEN
 from checks.ranges import FiniteRange
 from checks.serving import drain as draining
@@ -23,7 +24,7 @@ from checks.serving.client import Client
 _V2, _V1 = "/sys/fs/cgroup", "/sys/fs/cgroup/memory"
 
 
-@click.command(name="_drain")
+@click.command(cls=AllAtOnce, name="_drain")
 @click.argument("url")
 @click.option("--seconds", type=FiniteRange(0, 86400), default=30.0, help="The longest wait.")
 def drain(url: str, seconds: float) -> int:
@@ -38,7 +39,7 @@ def drain(url: str, seconds: float) -> int:
     return 0 if found.idle else 1
 
 
-@click.command(name="_room")
+@click.command(cls=AllAtOnce, name="_room")
 def room() -> int:
     """Prints how many bytes of memory something that is only tried may take; nothing when that cannot be told."""
     limit = rooms.number(_text(f"{_V2}/memory.max") or _text(f"{_V1}/memory.limit_in_bytes"))
@@ -57,7 +58,7 @@ def _text(path: str) -> str | None:
         return None
 
 
-@click.command(name="_verdict")
+@click.command(cls=AllAtOnce, name="_verdict")
 @click.argument("report", type=READ)
 @click.option("--code", type=int, default=0, help="The exit code of the measurement.")
 @click.option("--beats", type=FiniteRange(0, 1000), help="The least ratio to the baseline's tokens/s.")
@@ -74,7 +75,7 @@ def verdict(report: Path, code: int, beats: float | None, baseline: Path | None,
     return 0 if found.accepted else 1
 
 
-@click.command(name="_lasterror")
+@click.command(cls=AllAtOnce, name="_lasterror")
 @click.argument("log", type=READ)
 def last_error(log: Path) -> int:
     """Prints the line of an engine's log that says best why it ended; nothing when none does."""
@@ -84,7 +85,7 @@ def last_error(log: Path) -> int:
     return 0
 
 
-@click.command(name="_outcome")
+@click.command(cls=AllAtOnce, name="_outcome")
 @click.argument("path", type=WRITTEN)
 @click.option("--told", type=READ, required=True, help="What the controller said of it, as JSON.")
 @click.option("--verdict", "said", type=click.Choice(["accepted", "refused"]), required=True)

@@ -9,8 +9,10 @@ from typing import Any
 
 import click
 
+from checks.asking import Asking, all_of
 from checks.errors import BadInput
 from checks.files import write_whole
+from checks.judged import AllAtOnce, judged
 from checks.model import Status
 from checks.paths import READ, WRITTEN
 from checks.ranges import FiniteRange
@@ -40,7 +42,7 @@ break-even. What a finding means: provcheck explain ID.
 _FILE = READ
 
 
-@click.command(epilog=_EPILOG)
+@click.command(cls=AllAtOnce, epilog=_EPILOG)
 @click.argument("url", required=False)
 @click.option(
     "--baseline",
@@ -49,7 +51,12 @@ _FILE = READ
     metavar="FILE",
     help="What to hold it against; may be given twice (on, off).",
 )
-@click.option("--save-baseline", type=WRITTEN, help="Keep the numbers of this run as a baseline.")
+@click.option(
+    "--save-baseline",
+    type=WRITTEN,
+    callback=judged(lambda path: writable("--save-baseline", path)),
+    help="Keep the numbers of this run as a baseline.",
+)
 @click.option(
     "--wanted", type=_FILE, help='JSON object of settings that must be in effect, like {"tp": 2, "k": 15}.'
 )
@@ -69,7 +76,11 @@ _FILE = READ
     help="Print a script that installs a timer, a unit and alert rules for this service: pipe it to sudo sh.",
 )
 @click.option(
-    "--record", "record_to", type=WRITTEN, help="Keep the evidence in this file (provcheck-record/1)."
+    "--record",
+    "record_to",
+    type=WRITTEN,
+    callback=judged(lambda path: writable("--record", path)),
+    help="Keep the evidence in this file (provcheck-record/1).",
 )
 @click.option("--replay", metavar="FILE", help="Judge this record (or prefix) instead of a running service.")
 @click.option("--log", type=_FILE, help="The engine's log; of a long one the head and the tail are read.")
@@ -122,14 +133,15 @@ def serve(how: Presentation, url: str | None, **options: Any) -> int:
     """
     if options["print_guard"]:
         return _print_guard(how, url, options)
-    _refuse_contradictions(how, url, options)
-    for option in ("record_to", "save_baseline"):
-        writable(f"--{option.removesuffix('_to').replace('_', '-')}", options[option])
-    apart({"--record": options["record_to"], "--save-baseline": options["save_baseline"]}, how)
-    wanted = record.read_object(options["wanted"], record.MAX_CONFIG) if options["wanted"] else None
-    baselines = tuple(saved.load(name) for name in options["baselines"])
-    limits = overridden(options["limits"])
-    seen = _seen(how, url or "", options)
+    with all_of() as ask:
+        _refuse_contradictions(ask, how, url, options)
+        ask(apart, {"--record": options["record_to"], "--save-baseline": options["save_baseline"]}, how)
+        wanted = ask(record.read_object, options["wanted"], record.MAX_CONFIG) if options["wanted"] else None
+        baselines = tuple(one for name in options["baselines"] if (one := ask(saved.load, name)) is not None)
+        limits = ask(overridden, options["limits"])
+        ask(_levels, options["concurrency"])
+        replayed = ask(record.load, options["replay"]) if options["replay"] else None
+    seen = _seen(how, url or "", options, replayed)
     if options["record_to"]:
         how = kept(options["record_to"], record.to_record(seen).dump(), how)
     found = report(seen, baselines, wanted, limits, with_diagnosis=options["diagnose"])
@@ -155,11 +167,10 @@ def _print_guard(how: Presentation, url: str | None, options: dict[str, Any]) ->
     return 0
 
 
-def _seen(how: Presentation, url: str, options: dict[str, Any]) -> Observation:
-    if options["replay"]:
-        seen = record.load(options["replay"])
+def _seen(how: Presentation, url: str, options: dict[str, Any], replayed: Observation | None) -> Observation:
+    if replayed is not None:
         given = options["drafter"] or options["target"]
-        return live.with_files(seen, options["drafter"], options["target"]) if given else seen
+        return live.with_files(replayed, options["drafter"], options["target"]) if given else replayed
     if how.host is not None:
         return far.observe(how.host, url, options)
     return live.observe(_plan(url, options))
@@ -173,7 +184,7 @@ def _save(path: Path, seen: Observation, verdict: Status, how: Presentation) -> 
     return kept(path, saved.text_of(baseline_of(gather(seen), ""), seen.taken), how)
 
 
-@click.command(name="_observe")
+@click.command(cls=AllAtOnce, name="_observe")
 @click.argument("url")
 @click.argument("options")
 def observe(url: str, options: str) -> int:
@@ -186,20 +197,27 @@ def observe(url: str, options: str) -> int:
     return 0
 
 
-def _refuse_contradictions(how: Presentation, url: str | None, options: dict[str, Any]) -> None:
+def _refuse_contradictions(ask: Asking, how: Presentation, url: str | None, options: dict[str, Any]) -> None:
     replay = options["replay"]
-    if (url is None) == (replay is None):
-        raise BadInput("give either the address of a server, like http://127.0.0.1:8000, or --replay FILE")
-    if replay and (options["record_to"] or options["passive"] or options["log"] or options["unit"]):
-        raise BadInput(
-            "--replay judges a record that is there: --record, --passive, --log and --unit do not go with it"
-        )
-    if how.host is not None and (replay or options["since"]):
-        raise BadInput("--host looks at a running service there: --replay and --since do not go with it")
-    if options["since"] and not options["passive"]:
-        raise BadInput("--since goes with --passive: an active measurement has a window of its own")
-    if options["log"] and options["unit"]:
-        raise BadInput("--log and --unit are two sources of one log; give one")
+    ask.refuse(
+        (url is None) == (replay is None),
+        "give either the address of a server, like http://127.0.0.1:8000, or --replay FILE",
+    )
+    ask.refuse(
+        bool(replay and (options["record_to"] or options["passive"] or options["log"] or options["unit"])),
+        "--replay judges a record that is there: --record, --passive, --log and --unit do not go with it",
+    )
+    ask.refuse(
+        how.host is not None and bool(replay or options["since"]),
+        "--host looks at a running service there: --replay and --since do not go with it",
+    )
+    ask.refuse(
+        bool(options["since"] and not options["passive"]),
+        "--since goes with --passive: an active measurement has a window of its own",
+    )
+    ask.refuse(
+        bool(options["log"] and options["unit"]), "--log and --unit are two sources of one log; give one"
+    )
 
 
 def _plan(url: str, options: dict[str, Any]) -> live.Plan:

@@ -7,8 +7,10 @@ import sys
 
 import click
 
+from checks.judged import AllAtOnce
 
-@click.command()
+
+@click.command(cls=AllAtOnce)
 @click.argument("inventory")
 @click.argument("bdf")
 @click.argument("to", type=click.Choice(["vm", "lxc"]))

@@ -108,20 +108,24 @@ def _alone(folder: Path, say: Callable[[str], None]) -> Iterator[None]:
 
 @contextmanager
 def _work_folder(beside: Path) -> Iterator[Path]:
-    """Gone at the end, on Ctrl-C and on SIGTERM too; what a power cut left is removed by the next build."""
+    """Gone at the end, on Ctrl-C, SIGTERM and SIGHUP too; what a power cut left is removed by the next build. Whoever
+    hears these signals already, or ignores them, is left to it."""
 
     def stop(number: int, frame: object) -> None:
         raise KeyboardInterrupt
 
     for left in beside.glob(".build-*"):
         shutil.rmtree(left, ignore_errors=True)
-    before = signal.signal(signal.SIGTERM, stop)
+    ours = [one for one in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) == signal.SIG_DFL]
+    for number in ours:
+        signal.signal(number, stop)
     work = Path(tempfile.mkdtemp(prefix=".build-", dir=beside))
     try:
         yield work
     finally:
         shutil.rmtree(work, ignore_errors=True)
-        signal.signal(signal.SIGTERM, before)
+        for number in ours:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _make(request: Request, work: Path, run: Commands, say: Callable[[str], None]) -> tuple[Manifest, Path]:

@@ -15,6 +15,8 @@ from provision.driver.process import Failed
 from provision.run.errors import EXIT_DONE, EXIT_USAGE
 
 EXIT_INTERRUPTED = 130
+_ANY = "580.159.04"
+"""A version in the place of one that is none: the kernel is judged all the same."""
 
 
 def say(text: str) -> None:
@@ -66,7 +68,7 @@ def _wrong(
     unknown = drivers.wrong(version)
     if unknown:
         wrong.append(f"--driver: {unknown}")
-    elif Prebuilt.parse(Prebuilt(version, flavour, kernel).name) is None:
+    if Prebuilt.parse(Prebuilt(version if not unknown else _ANY, flavour, kernel).name) is None:
         wrong.append(
             f"--kernel: {kernel!r} has not the form of a kernel release, like '6.1.0-50-amd64' (uname -r)"
         )

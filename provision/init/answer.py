@@ -14,6 +14,7 @@ from provision.printable import say_on_stderr
 from provision.run.commands import Answer
 from provision.run.errors import EXIT_DONE, RunError
 from provision.spec import Ssh
+from provision.spec_ssh import ssh_of
 
 
 def answer(
@@ -59,27 +60,27 @@ def _asked(
     known_hosts: str | None,
     baseline: bool,
 ) -> Asked:
-    user, at, address = host.rpartition("@")
     local = host == "@local"
-    if (at and not user and not local) or host.startswith("-"):
-        raise ValueError(f"{host!r} is no host: give [user@]host as ssh takes it, or @local for this machine")
+    ssh = None if local else ssh_of(host)
+    wrong = []
+    if not local and ssh is None:
+        wrong.append(f"{host!r} is no host: give [user@]host[:port] for ssh, or @local for this machine")
     if local and (port or key or known_hosts):
-        raise ValueError("@local is this machine: --port, --key and --known-hosts do not go with it")
-    if address.count(":") == 1:
-        raise ValueError(f"{host!r} is no host: the port of its sshd is said with --port")
-    try:
-        ssh = (
-            None
-            if local
-            else Ssh(host=address, user=user if at else None, port=port, key=key, known_hosts=known_hosts)
-        )
-    except ValidationError as error:
-        raise ValueError(f"{host!r} is no host: write it as ssh takes it, like root@kpro6") from error
-    chosen = name or describe.name_of(socket.gethostname() if local else address)
+        wrong.append("@local is this machine: --port, --key and --known-hosts do not go with it")
+    if ssh is not None and ssh.port and port and ssh.port != port:
+        wrong.append(f"{host} and --port {port} are two ports of its sshd: give one")
+    chosen = name or describe.name_of(ssh.host if ssh is not None else socket.gethostname())
     if chosen != describe.name_of(chosen):
-        raise ValueError(f"--name {chosen!r}: lower-case letters, digits and dashes")
+        wrong.append(f"--name {chosen!r}: lower-case letters, digits and dashes")
     if output is not None and output.suffix != ".py":
-        raise ValueError(f"--output {output}: an inventory is a Python file, so its name ends in .py")
+        wrong.append(f"--output {output}: an inventory is a Python file, so its name ends in .py")
     if output is not None and not output.absolute().parent.is_dir():
-        raise ValueError(f"--output {output}: the folder {output.parent} is not there: make it first")
+        wrong.append(f"--output {output}: the folder {output.parent} is not there: make it first")
+    if ssh is not None:
+        try:
+            ssh = Ssh(host=ssh.host, user=ssh.user, port=port or ssh.port, key=key, known_hosts=known_hosts)
+        except ValidationError as error:
+            wrong += [f"--{'-'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()]
+    if wrong:
+        raise ValueError("\n".join(wrong))
     return Asked(ssh, chosen, output or Path("inventories") / f"{chosen}.py", baseline)

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import click
 
+from checks.judged import AllAtOnce
 
-@click.command()
+
+@click.command(cls=AllAtOnce)
 @click.argument("host")
 @click.option("--name", help="The machine's name in the inventory. [default: from HOST]")
 @click.option(
@@ -36,7 +38,7 @@ def init(
 ) -> None:
     """Looks at a host that was set up by hand and writes its inventory file.
 
-    HOST is [user@]host as ssh takes it, or @local for this machine. Found are its GPUs and driver, its LXC and Proxmox
+    HOST is [user@]host[:port] for ssh, or @local for this machine. Found are its GPUs and driver, its LXC and Proxmox
     containers, and in those that run the engine services of systemd: unit, flags, names of variables, model files, and
     a baseline, measured with a few requests to each. Nothing is changed there; secrets are not read. A file that is
     there already is not overwritten.

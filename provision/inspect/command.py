@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from checks.judged import AllAtOnce
+
 EPILOG = """
 \b
 Examples:
@@ -20,7 +22,7 @@ Exit codes: 0 looked, 1 a machine or tree could not be looked at, 2 usage or bad
 """
 
 
-@click.command(epilog=EPILOG)
+@click.command(cls=AllAtOnce, epilog=EPILOG)
 @click.argument("inventory", required=False)
 @click.option(
     "--limit", multiple=True, metavar="NAME", help="Only these machines, guests or groups; wildcards count."
@@ -67,7 +69,7 @@ Exit codes: 0 recorded, 1 the machine could not be looked at or the folder not b
 """
 
 
-@click.command(epilog=RECORD_EPILOG)
+@click.command(cls=AllAtOnce, epilog=RECORD_EPILOG)
 @click.argument("host")
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option(

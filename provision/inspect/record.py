@@ -21,7 +21,9 @@ from provision.printable import say_on_stderr
 from provision.run import runner
 from provision.run.commands import Answer, finish
 from provision.run.errors import EXIT_DONE, RunError
-from provision.spec import Machine, Ssh
+from provision.run.together import together
+from provision.spec import Machine
+from provision.spec_ssh import ssh_of
 
 LOCAL = "@local"
 
@@ -32,7 +34,7 @@ def record(host: str, target: Path, limit: Sequence[str], as_json: bool) -> int:
 
 
 def _record(host: str, target: Path, limit: Sequence[str]) -> Answer:
-    recording.free(target)
+    together(lambda: recording.free(target), lambda: _meant(host, limit))
     with connected(host, limit) as (run, machine, known):
         metal = run.session.host(machine.host_name)
         first = observe(metal, once([*planned(machine), *requests(machine), *RECORDED]))
@@ -52,6 +54,12 @@ def _record(host: str, target: Path, limit: Sequence[str]) -> Answer:
             "not_recorded": list(done.lost),
         },
     )
+
+
+def _meant(host: str, limit: Sequence[str]) -> None:
+    """Raises InventoryRefused and ValueError where the word names no machine; nothing is connected to."""
+    if _inventory(host, limit) is None:
+        bare(host)
 
 
 def _guests(run: runner.Run, machine: Machine, snapshot: Snapshot) -> tuple[dict[str, Snapshot], list[str]]:
@@ -118,16 +126,12 @@ def bare(host: str) -> Machine:
     """A machine that no inventory describes: ``@local``, or ``[user@]host[:port]`` of ssh. Raises ValueError."""
     if host == LOCAL:
         return Machine(name="local", managed=True)
-    match = re.fullmatch(
-        r"(?:(?P<user>[\w.-]+)@)?(?P<host>[\w.-]+|\[[0-9a-fA-F:]+\])(?::(?P<port>\d{1,5}))?", host
-    )
-    if match is None or host.startswith("-"):
+    ssh = ssh_of(host)
+    if ssh is None:
         raise ValueError(
             f"{host!r} is no host: give an inventory's name, [user@]host[:port] for ssh, or {LOCAL}"
         )
-    name = re.sub(r"[^a-z0-9-]+", "-", match["host"].strip("[]").lower()).strip("-") or "host"
-    port = int(match["port"]) if match["port"] else None
-    return Machine(name=name, ssh=Ssh(host=match["host"].strip("[]"), user=match["user"], port=port))
+    return Machine(name=re.sub(r"[^a-z0-9-]+", "-", ssh.host.lower()).strip("-") or "host", ssh=ssh)
 
 
 def _inventory_text(machine: Machine) -> str:

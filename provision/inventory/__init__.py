@@ -15,9 +15,15 @@ from pathlib import Path
 
 from provision.hub.controller import hide_token
 from provision.inventory import groups, resolving
+from provision.inventory.controller_rules import Files
 from provision.inventory.file import read
 from provision.inventory.judging import judge
 from provision.spec import Guest, HostGroup, Machine
+
+_OF_SPECS = re.compile(
+    r"^\s*(from provision\.spec import|import provision\.spec|from provision import [^\n]*\bspec\b)",
+    re.MULTILINE,
+)
 
 
 class InventoryRefused(Exception):
@@ -117,20 +123,27 @@ class Inventory:
 
 
 def load(
-    path_or_word: str, limit: Sequence[str] = (), *, files: bool = True, names: bool = True
+    path_or_word: str,
+    limit: Sequence[str] = (),
+    *,
+    files: bool = True,
+    names: bool = True,
+    forward: bool = True,
 ) -> Inventory:
     """Reads an inventory and judges it. A bare word means ``inventories/<word>.py``, here or in the package.
 
     Two things hold for this controller at this moment only, and a plan against a recorded machine leaves them
     out: ``files`` (what is to be copied exists, secrets are kept) and ``names`` (the machines that ``limit``
-    selects can be resolved). Raises InventoryRefused with all reasons at once.
+    selects can be resolved). ``forward`` False, for a way back: of the files those that lead to the machine and
+    lead its clients, and no others. Raises InventoryRefused with all reasons at once.
     """
     hide_token()
     path = find(path_or_word)
     reading = read(path)
     machines = groups.machines(reading)
+    looked: Files = "none" if not files else "all" if forward else "way"
     for name, machine in machines:
-        wrong, apart = judge(reading, machine, files)
+        wrong, apart = judge(reading, machine, looked)
         reading.reasons += [reading.say(machine, name, where, text) for where, text in wrong]
         for place in apart:
             more = "is not judged as a whole, nor what depends on it, before that is right: more may follow"
@@ -157,23 +170,37 @@ def load(
 
 def find(path_or_word: str) -> Path:
     """The file that is meant. Raises InventoryRefused, with near names, when there is none."""
-    if not re.fullmatch(r"[\w-]+", path_or_word):
-        path = Path(path_or_word)
-        if path.is_file():
-            return path
-        if "@" in path_or_word and "/" not in path_or_word:
-            why = f"{path_or_word} is a host, and an inventory is wanted here: provision init {path_or_word} writes one"
-            raise InventoryRefused([f"{why}; inspect and record take hosts as they are"])
-        what = "is a folder, not a file" if path.is_dir() else "does not exist"
-        raise InventoryRefused([f"the inventory {path_or_word} {what}" + _near(path.stem, path.parent)])
+    if not path_or_word.strip():
+        raise InventoryRefused(["an empty text names no inventory" + _near("", *folders_of_inventories())])
+    if re.fullmatch(r"[\w-]+", path_or_word):
+        return _of_word(path_or_word)
+    path = Path(path_or_word)
+    if path.is_file():
+        if path.suffix not in (".py", ""):
+            raise InventoryRefused(
+                [
+                    f"the inventory {path_or_word} is a {path.suffix} file, and an inventory is Python, a .py file: "
+                    "inventories/kpro5.py is a model, and provision init HOST writes one"
+                ]
+            )
+        return path
+    if "@" in path_or_word and "/" not in path_or_word:
+        why = f"{path_or_word} is a host, and an inventory is wanted here: provision init {path_or_word} writes one"
+        raise InventoryRefused([f"{why}; inspect and record take hosts as they are"])
+    if path.is_dir():
+        what, folder = "is a folder, and an inventory is a .py file", path
+    else:
+        what, folder = "does not exist", path.parent
+    raise InventoryRefused([f"the inventory {path_or_word} {what}" + _near(path.stem, folder)])
+
+
+def _of_word(word: str) -> Path:
     folders = folders_of_inventories()
     for folder in folders:
-        if (folder / f"{path_or_word}.py").is_file():
-            return folder / f"{path_or_word}.py"
-    looked = ", ".join(str(folder / f"{path_or_word}.py") for folder in folders)
-    raise InventoryRefused(
-        [f"there is no inventory {path_or_word!r} (no {looked})" + _near(path_or_word, *folders)]
-    )
+        if (folder / f"{word}.py").is_file():
+            return folder / f"{word}.py"
+    looked = ", ".join(str(folder / f"{word}.py") for folder in folders)
+    raise InventoryRefused([f"there is no inventory {word!r} (no {looked})" + _near(word, *folders)])
 
 
 def folders_of_inventories() -> list[Path]:
@@ -188,9 +215,30 @@ def folders_of_inventories() -> list[Path]:
 
 
 def _near(stem: str, *folders: Path) -> str:
-    """``; did you mean kpro5?``, or the inventories that there are."""
-    there = sorted({file.stem for folder in folders if folder.is_dir() for file in folder.glob("[!_]*.py")})
-    near = get_close_matches(stem, there, n=3, cutoff=0.5)
+    """``; did you mean kpro5?``, or the inventories that there are: in these folders, else where a bare word is looked
+    for."""
+    there = _inventories(folders) or _inventories(folders_of_inventories())
+    near = get_close_matches(stem, there, n=3, cutoff=0.6)
     if near:
         return f"; did you mean {' or '.join(near)}?"
     return f"; there are {', '.join(there)}" if there else ""
+
+
+def _inventories(folders: Sequence[Path]) -> list[str]:
+    return sorted(
+        {
+            file.stem
+            for folder in folders
+            if folder.is_dir()
+            for file in folder.glob("[!_]*.py")
+            if _is_one(file)
+        }
+    )
+
+
+def _is_one(file: Path) -> bool:
+    """Is it made of kpro's specs? Beside an inventory there may be any other Python, such as deploy.py."""
+    try:
+        return _OF_SPECS.search(file.read_text("utf-8")) is not None
+    except (OSError, ValueError):
+        return False

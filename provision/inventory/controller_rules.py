@@ -7,7 +7,7 @@ import shutil
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from provision.forms import Where
 from provision.hub.controller import wrong_token
@@ -18,6 +18,14 @@ from provision.spec import Engine, HAProxy, Hooks, Hub, Machine, Model, Service,
 from provision.spec_migration import STATES
 
 Wrong = Iterator[tuple[Where, str]]
+Files = Literal["none", "way", "all"]
+"""Which files of the controller are looked at. ``way``: what leads to the machine, and what leads the clients of its
+services; ``all``: what only a run forward reads too."""
+
+
+def only_forward(where: Where) -> bool:
+    """Is a field (of a machine, or of a part of one) read by runs forward alone?"""
+    return not {"ssh", "traffic"} & set(where)
 
 
 def on_this_controller(machine: Machine) -> Wrong:

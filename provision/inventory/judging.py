@@ -7,6 +7,7 @@ from typing import Any
 
 from provision.forms import Where
 from provision.inventory import controller_rules, rules, secret_rules
+from provision.inventory.controller_rules import Files, only_forward
 from provision.inventory.mending import Cannot, Mended, mended
 from provision.inventory.reading import Reading, item
 from provision.spec import Guest, Machine, Service, Spec
@@ -14,9 +15,9 @@ from provision.spec import Guest, Machine, Service, Spec
 Wrong = Iterator[tuple[Where, str]]
 
 
-def judge(reading: Reading, machine: Machine, files: bool) -> tuple[list[tuple[Where, str]], list[Where]]:
+def judge(reading: Reading, machine: Machine, files: Files) -> tuple[list[tuple[Where, str]], list[Where]]:
     """Every reason by field, and the places of what could not be judged as a whole (empty: the machine itself).
-    ``files``: this controller's are looked at too."""
+    ``files``: which of this controller's are looked at too."""
     try:
         how, found = _of(reading, machine, lambda whole: _machine(reading, whole, files))
     except Cannot:
@@ -32,7 +33,7 @@ def _of(
     return how, list(how.judged(judged(whole)))
 
 
-def _members(reading: Reading, spec: Spec, how: Mended, files: bool) -> Wrong:
+def _members(reading: Reading, spec: Spec, how: Mended, files: Files) -> Wrong:
     """Those for which something stood in, each for itself: guests of a machine, services of a guest."""
     for place in how.apart:
         member: Any = spec
@@ -47,26 +48,24 @@ def _members(reading: Reading, spec: Spec, how: Mended, files: bool) -> Wrong:
                 yield (*place, *where), text
 
 
-def _machine(reading: Reading, machine: Machine, files: bool) -> Wrong:
+def _machine(reading: Reading, machine: Machine, files: Files) -> Wrong:
     yield from rules.of_machine(machine)
     for at, guest in enumerate(machine.guests):
         for index, service in enumerate(guest.services):
             for where, text in secret_rules.in_clear(service, reading.source):
                 yield ("guests", at, "services", index, *where), text
-    if files:
-        yield from controller_rules.on_this_controller(machine)
+    yield from _read(files, controller_rules.on_this_controller(machine))
 
 
-def _apart(reading: Reading, machine: Machine, files: bool) -> Wrong:
+def _apart(reading: Reading, machine: Machine, files: Files) -> Wrong:
     """Each guest for itself where the machine cannot be mended, and each service where its guest cannot."""
-    if files:
-        yield from _parts(reading, machine, ("ssh", "hub"))
+    yield from _read(files, _parts(reading, machine, ("ssh", "hub")))
     for at, guest in reading.members(machine, "guests", Guest):
         for where, text in _guest_apart(reading, guest, files):
             yield ("guests", at, *where), text
 
 
-def _guest_apart(reading: Reading, guest: Guest, files: bool) -> Wrong:
+def _guest_apart(reading: Reading, guest: Guest, files: Files) -> Wrong:
     try:
         how, found = _of(reading, guest, lambda whole: _guest(reading, whole, files))
     except Cannot:
@@ -78,29 +77,33 @@ def _guest_apart(reading: Reading, guest: Guest, files: bool) -> Wrong:
     yield from _members(reading, guest, how, files)
 
 
-def _guest(reading: Reading, guest: Guest, files: bool) -> Wrong:
+def _guest(reading: Reading, guest: Guest, files: Files) -> Wrong:
     yield from rules.of_guest(guest) if guest.managed else ()
     for index, service in enumerate(guest.services):
         found = list(secret_rules.in_clear(service, reading.source))
-        if files:
-            found += controller_rules.of_service(service, rules.GLIBC[guest.suite])
+        found += _read(files, controller_rules.of_service(service, rules.GLIBC[guest.suite]))
         for where, text in found:
             yield ("services", index, *where), text
 
 
-def _service(reading: Reading, service: Service, files: bool) -> Wrong:
+def _service(reading: Reading, service: Service, files: Files) -> Wrong:
     def judged(whole: Service) -> Wrong:
         yield from rules.of_service(whole)
         yield from secret_rules.in_clear(whole, reading.source)
-        if files:
-            yield from controller_rules.of_service(whole, None)
+        yield from _read(files, controller_rules.of_service(whole, None))
 
     try:
         yield from _of(reading, service, judged)[1]
     except Cannot:
-        if files:
-            yield from _parts(reading, service, ("engine", "model", "drafter"))
-            yield from controller_rules.of_key(reading.built[id(service)].given.get("api_key_file"))
+        yield from _read(files, _parts(reading, service, ("engine", "model", "drafter")))
+        key = reading.built[id(service)].given.get("api_key_file")
+        yield from _read(files, controller_rules.of_key(key))
+
+
+def _read(files: Files, found: Wrong) -> Wrong:
+    """Of what is wrong with files of the controller, that which matters; without any, none is looked at."""
+    if files != "none":
+        yield from (row for row in found if files == "all" or not only_forward(row[0]))
 
 
 def _parts(reading: Reading, spec: Spec, fields: tuple[str, ...]) -> Wrong:

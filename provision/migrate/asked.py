@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from provision import inventory as inventories
 from provision.guest.mounts import mounts
-from provision.migrate.ends import End, one_address
+from provision.inventory import Inventory, InventoryRefused
+from provision.inventory.here import as_far_as_here
+from provision.migrate.ends import End, Role, at_one
 from provision.spec import Guest, Machine, Service
+
+_ROLES: tuple[Role, Role] = ("source", "target")
 
 
 @dataclass(frozen=True)
@@ -29,24 +37,31 @@ class Asked:
     source_is_off: bool = False
 
 
+def typed(ask: Asked, folder: str) -> tuple[str, ...]:
+    """The words that name both ends on the command line, so that they mean the same from another folder than
+    ``folder``: a bare word stays, a path becomes absolute; quoted for a shell where they need it."""
+    named = [
+        word if re.fullmatch(r"[\w-]+", word) else str(PurePath(folder, word))
+        for word in (ask.source, ask.target)
+    ]
+    more = ("--service", ask.service) if ask.service is not None else ()
+    return tuple(map(shlex.quote, (*named, *more)))
+
+
 def both_ends(ask: Asked) -> tuple[End, End, tuple[Path, Path]]:
     """Both ends of the one service that both inventories name. Raises InventoryRefused and ValueError."""
-    loaded, wrong = [], []
-    for word, here in ((ask.source, not ask.cold), (ask.target, True)):
-        try:
-            loaded.append(inventories.load(word, files=here, names=here))
-        except inventories.InventoryRefused as error:
-            wrong += [reason for reason in error.reasons if reason not in wrong]
-    if wrong:
-        raise inventories.InventoryRefused(wrong)
+    loaded = _loaded(ask)
     for word, one in zip((ask.source, ask.target), loaded, strict=True):
         if len(one.machines) != 1:
             raise ValueError(
                 f"{word} has {len(one.machines)} machines: a service moves between two, one in each"
             )
-    machines = [one.machines[0] for one in loaded]
-    if machines[0].name == machines[1].name:
-        raise ValueError(f"{ask.source} and {ask.target} are both the machine {machines[0].name}")
+    if same := _same(ask, loaded):
+        raise ValueError(same)
+    machines = [
+        one.machines[0] if _forward(ask, role) else as_far_as_here(one.machines[0])
+        for role, one in zip(_ROLES, loaded, strict=True)
+    ]
     named = [
         {service.name: (guest, service) for guest in machine.guests for service in guest.services}
         for machine in machines
@@ -64,21 +79,79 @@ def both_ends(ask: Asked) -> tuple[End, End, tuple[Path, Path]]:
         )
     name = ask.service or both[0]
     ends = []
-    for role, word, machine, services in zip(
-        ("source", "target"), (ask.source, ask.target), machines, named, strict=True
-    ):
+    for role, word, machine, services in zip(_ROLES, (ask.source, ask.target), machines, named, strict=True):
         guest, service = services[name]
         if role == "target":
             machine = _alone(machine, guest, service)
             guest, service = next(
                 (one, here) for one in machine.guests for here in one.services if here.name == name
             )
-        ends.append(End(role, word, machine, guest, service))  # type: ignore[arg-type]
-    if at := one_address(ends[0], ends[1]):
-        raise ValueError(
-            f"{ask.source} and {ask.target} are both reached at {at}: a service moves between two"
-        )
+        ends.append(End(role, word, machine, guest, service))
     return ends[0], ends[1], (loaded[0].path, loaded[1].path)
+
+
+def _forward(ask: Asked, role: Role) -> bool:
+    """Is everything read that the inventory of this end names on the controller? A way back, and an end, need only what
+    leads to the machines and what leads the clients; a run that goes on has to do with its target alone."""
+    return ask.way in ("begin", "dry-run") or (ask.way == "resume" and role == "target")
+
+
+def _loaded(ask: Asked) -> list[Inventory]:
+    """Both inventories. Raises InventoryRefused with what is wrong in either, ValueError where they are of one machine:
+    nothing else matters then."""
+    loaded, wrong = [], []
+    for role, word in zip(_ROLES, (ask.source, ask.target), strict=True):
+        # A dead source is not asked, and on the way back a machine that is not reached is told as such.
+        here = role == "target" or not ask.cold
+        try:
+            loaded.append(
+                inventories.load(
+                    word, files=here, names=here and ask.way != "rollback", forward=_forward(ask, role)
+                )
+            )
+        except InventoryRefused as error:
+            wrong += [reason for reason in _by_step(ask, word, error) if reason not in wrong]
+    if not wrong:
+        return loaded
+    with suppress(InventoryRefused):
+        bare = [inventories.load(word, files=False, names=False) for word in (ask.source, ask.target)]
+        if same := _same(ask, bare):
+            raise ValueError(same)
+    raise InventoryRefused(wrong)
+
+
+def _by_step(ask: Asked, word: str, error: InventoryRefused) -> list[str]:
+    """The reasons; where a run is to go on, with the step that needs what is missing here."""
+    if ask.way != "resume":
+        return error.reasons
+    others: list[str] = []
+    try:
+        inventories.load(word, forward=False)
+    except InventoryRefused as also:
+        others = also.reasons
+    missing = [reason for reason in error.reasons if reason not in others]
+    told = [
+        f"{reason}; the step configure needs it" if reason in missing else reason for reason in error.reasons
+    ]
+    return [*told, _WHY_FILES] if missing else told
+
+
+_WHY_FILES = (
+    "--resume holds configure against these files once more, at whatever step it was cut: bring them here, or run it "
+    "where they are; --rollback and --finalize need none of them"
+)
+
+
+def _same(ask: Asked, loaded: Sequence[Inventory]) -> str:
+    """Why these are not two machines; empty: they are."""
+    if any(len(one.machines) != 1 for one in loaded):
+        return ""
+    one, two = (found.machines[0] for found in loaded)
+    if one.name == two.name:
+        return f"{ask.source} and {ask.target} are both the machine {one.name}: a service moves between two"
+    if at := at_one(one, two):
+        return f"{ask.source} and {ask.target} are both reached at {at}: a service moves between two"
+    return ""
 
 
 def _alone(machine: Machine, guest: Guest, service: Service) -> Machine:

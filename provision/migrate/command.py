@@ -7,6 +7,8 @@ import sys
 
 import click
 
+from checks.judged import AllAtOnce, Several
+
 EPILOG = """
 \b
 Examples:
@@ -18,12 +20,13 @@ Examples:
   provision migrate kpro6 kpro5 --cold --models-from /mnt/backup     the source is dead, its models are on a disk
 
 \b
-Exit codes: 0 done, 1 error (a red step from the drain on has been taken back), 2 usage or bad inventory,
-3 refused (nothing touched), 4 locked, or another migration of the service is open, 130 interrupted.
+Exit codes: 0 done, 1 error (a red step from the drain on has been taken back), 2 usage, bad inventory, or the
+question was answered with no, 3 refused (nothing touched), 4 locked, or another migration of the service is
+open, 130 interrupted, 143 and 129 the same by SIGTERM and SIGHUP.
 """
 
 
-@click.command(epilog=EPILOG)
+@click.command(cls=AllAtOnce, epilog=EPILOG)
 @click.argument("source")
 @click.argument("target")
 @click.option("--service", metavar="NAME", help="Which service, where both inventories name several.")
@@ -83,16 +86,17 @@ def migrate(
     """
     ways = {"resume": resume, "rollback": rollback, "finalize": finalize, "dry-run": dry_run}
     chosen = [name for name, on in ways.items() if on]
+    wrong = []
     if len(chosen) > 1:
-        raise click.UsageError(f"--{' and --'.join(chosen)}: one at a time")
+        wrong.append(f"--{' and --'.join(chosen)}: one at a time")
     if remove_models and not finalize:
-        raise click.UsageError("--remove-models goes with --finalize: before that they are the way back")
+        wrong.append("--remove-models goes with --finalize: before that they are the way back")
     if source_is_off and not cold:
-        raise click.UsageError("--source-is-off goes with --cold: a source that is there is asked")
+        wrong.append("--source-is-off goes with --cold: a source that is there is asked")
     if models_from and not (cold and models_from.startswith("/")):
-        raise click.UsageError(
-            "--models-from takes an absolute path on the target's machine, and goes with --cold"
-        )
+        wrong.append("--models-from takes an absolute path on the target's machine, and goes with --cold")
+    if wrong:
+        raise Several(wrong, click.get_current_context())
     importlib.import_module("pyinfra_cli")
     from provision.migrate import run
     from provision.migrate.asked import Asked

@@ -5,18 +5,24 @@ from __future__ import annotations
 import time
 
 from provision.migrate import drain as in_flight
-from provision.migrate import fence, on_target, serving
+from provision.migrate import fence, led, on_target, serving
 from provision.migrate import watch as watching
 from provision.migrate.moving import Moving
 from provision.run.errors import ActFailed
 
 SETTLE_SECONDS = 30
+AROUND_SECONDS = 240
+"""For what is around the start of the source: connecting anew, its lock, the fence, a last look into its log."""
 
 
 def may_drain(m: Moving) -> str:
     """Empty, or why the source must go on serving."""
     if not on_target.is_warm(m):
         return f"{m.target.service.name} does not generate on {m.target.name}"
+    try:
+        led.prove(m, "target")
+    except ActFailed as error:
+        return str(error)
     return ""
 
 
@@ -43,20 +49,43 @@ def is_drained(m: Moving) -> bool:
     return not (m.stops and on_target.runs(source))
 
 
+def may_bring_back(m: Moving) -> str:
+    """Empty, or why nothing can be done in the source's guest: then nothing was touched, and the service is where it
+    was."""
+    try:
+        fence.look(m.living())
+    except ActFailed as error:
+        return (
+            f"{error}; nothing was touched, and {m.target.name} serves as before. Next: start the guest on {m.peer} "
+            "where it is stopped, and run it again"
+        )
+    return ""
+
+
+def back_seconds(m: Moving) -> int:
+    """The longest that ``bring_back`` may take: the service's own time to be ready, that of whoever leads the requests,
+    and what is around them."""
+    service = m.living().service
+    leads = m.spec.traffic.deadline_seconds + SETTLE_SECONDS if m.spec.traffic is not None else 0
+    return service.ready_seconds + leads + AROUND_SECONDS
+
+
 def bring_back(m: Moving) -> str:
     """The source serves: fence away, started, seen generating, and only then requests go to it."""
-    source = m.living()
+    source, m.back = m.living(), "begun"
     fence.take_away(source, m.run)
     serving.start(source, m.run, source.service.ready_seconds, m.say)
     said = f"{source.service.name} generates on {source.name} again"
-    if m.traffic is None:
-        return said
-    try:
-        m.traffic.back()
-        m.traffic.settled("source", SETTLE_SECONDS)
-    except ActFailed as error:
-        raise ActFailed(f"{said}, and requests are not led to it: {error}") from error
-    return f"{said}, and requests go to it"
+    if m.traffic is not None:
+        try:
+            m.traffic.back()
+            m.traffic.settled("source", SETTLE_SECONDS)
+        except ActFailed as error:
+            raise ActFailed(f"{said}, and requests are not led to it: {error}") from error
+        said += ", and requests go to it"
+    # The state files say so from here on: whoever looks meanwhile is led to what is left.
+    m.back = "serves"
+    return said
 
 
 def may_switch(m: Moving) -> str:
@@ -80,7 +109,9 @@ def switch(m: Moving) -> str:
     said = _downtime(m)
     if m.traffic is None:
         return f"{m.target.service.name} is ready for clients on {m.target.name}: lead them there now{said}"
-    return f"requests go to {m.target.name}{said}"
+    # Clients are answered meanwhile; what is found here is taken back.
+    proven = led.prove(m, "target", led=True)
+    return f"requests go to {m.target.name}{said}" + (f"; {proven}" if proven else "")
 
 
 def _downtime(m: Moving) -> str:
@@ -99,7 +130,9 @@ def is_switched(m: Moving) -> bool:
 
 def watch(m: Moving) -> str:
     seconds = m.spec.watch_seconds
-    seen = watching.watch(m.target, m.run, seconds, m.traffic, m.say)
+    seen = watching.watch(
+        m.target, m.run, seconds, m.traffic, m.say, proven=lambda: led.prove(m, "target", led=True)
+    )
     if not seen.well:
         raise ActFailed(seen.why)
     return f"{m.target.name} was watched for {seconds} s, asked {seen.tries} times, the slowest after {seen.slowest} s"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from provision.migrate import rules_copy, rules_machine, rules_pair, rules_service, rules_way
+from provision.migrate import earlier, rules_copy, rules_machine, rules_pair, rules_service, rules_way
 from provision.migrate.case import Case, of
 from provision.migrate.ends import Pair
 from provision.migrate.seen import Looks
@@ -27,7 +27,9 @@ def judge(source: Looks | None, target: Looks, pair: Pair, target_plan: Plan) ->
 def by_rule(
     source: Looks | None, target: Looks, pair: Pair, target_plan: Plan
 ) -> Mapping[str, list[Refusal]]:
-    """The refusals of each rule by its id; a rule that refuses nothing is not in it."""
+    """The refusals of each rule by its id; a rule that refuses nothing is not in it, nor one that could only tell what
+    follows from an earlier migration."""
     case = Case(pair, source, target, target_plan)
-    found = {rule.id: of(rule, case) for rule in RULES}
+    follows = earlier.follows(case).rules
+    found = {rule.id: of(rule, case) for rule in RULES if rule.id not in follows}
     return {id: refusals for id, refusals in found.items() if refusals}

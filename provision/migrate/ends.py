@@ -80,7 +80,12 @@ class End:
 
 def one_address(one: End, two: End) -> str | None:
     """Where both machines are reached, when it is one place; None: at two."""
-    here, there = one.machine.ssh, two.machine.ssh
+    return at_one(one.machine, two.machine)
+
+
+def at_one(one: Machine, two: Machine) -> str | None:
+    """The same of two machines."""
+    here, there = one.ssh, two.ssh
     if here is None or there is None:
         return "this machine" if here is there else None
     port = here.port or 22

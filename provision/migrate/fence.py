@@ -37,7 +37,7 @@ def text(service: Service, run: str, peer: str) -> str:
     return (
         f"# Written by kpro: {service.name} was moved to {peer} (migration {run}).\n"
         f"# While {marker(service)} is there it does not start here, so that two hosts never answer for it.\n"
-        "# The way back, on the controller: provision migrate SOURCE TARGET --rollback\n"
+        "# The way back, on the controller: provision migrate SOURCE-INVENTORY TARGET-INVENTORY --rollback\n"
         "[Unit]\n"
         f"RequiresMountsFor={FENCES}\n"
         f"{_condition(service)}\n"
@@ -202,7 +202,7 @@ def reasons(service: Service, seen: Standing, run: str, where: str) -> list[Refu
                 where,
                 f"{whose} has fenced it ({marker(service)})",
                 "it has moved away already",
-                "go back from there first: provision migrate SOURCE TARGET --rollback",
+                "go back from there first: provision migrate SOURCE-INVENTORY TARGET-INVENTORY --rollback",
             )
         )
     return found

@@ -44,7 +44,10 @@ def finalize(m: Moving, *, remove_models: bool) -> list[str]:
     if m.source is not None:
         # It stays, so that no plan of the old inventory starts the service there.
         record.write(m.source, m.record(m.source, "stop", "finalized"), line)
-    record.remove(m.target)
+        record.settle(m.source)
+    # It says that nobody else has the service any more.
+    record.write(m.target, m.record(m.target, "stop", "finalized"), line)
+    record.settle(m.target)
     return said
 
 

@@ -229,11 +229,13 @@ def connected(
             yield Ends(None, two)
             return
         here = reach(source, paths[0], two.session if isinstance(two, Live) else None)
-        missing = [_of_machine(one) for one in (there, here) if isinstance(one, Unreachable)]
+        missing = [one for one in (there, here) if isinstance(one, Unreachable)]
         if len(missing) > (1 if back else 0):
-            if isinstance(here, Unreachable) and not back:
-                missing.append(f"Where {source.name} is dead for good: --cold (docs/migration.md)")
-            raise Unreachable("\n".join(missing))
+            dead = isinstance(here, Unreachable) and not back
+            raise Unreachable(
+                [away for one in missing for away in one.machines],
+                f"Where {source.name} is dead for good: --cold (docs/migration.md)" if dead else "",
+            )
         if isinstance(here, Unreachable):
             yield Ends(Dead(source, _of_machine(here)), two)
             return
@@ -246,10 +248,8 @@ def connected(
 
 
 def _of_machine(error: Unreachable) -> str:
-    """Why the machine is not reached; that its guests are not either goes without saying."""
-    text = str(error)
-    lines = text.splitlines()
-    return next((line for line in lines if not line.startswith("@guest/")), text)
+    """Why the machine is not reached; what to do next depends on what is asked for."""
+    return error.machines[0].why
 
 
 def hosts_of(end: End) -> tuple[str, str]:

@@ -119,6 +119,7 @@ def host_requests(end: End) -> list[str]:
         f"cmd:listening:{_LISTENING}",
         next(one for one in status.REQUESTS if one.startswith("cmd:lock-held:")),
         f"glob:{standing.FOLDER}/*.json",
+        f"glob:{standing.FOLDER}/*{standing.FORMER}",
         "file:/proc/driver/nvidia/version",
         "glob:/proc/driver/nvidia/gpus/*/information",
     ]

@@ -6,10 +6,11 @@ import getpass
 import socket
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from provision.migrate import cold, files, known
-from provision.migrate.asked import Asked
+from provision.migrate.asked import Asked, typed
 from provision.migrate.copy.copying import Copy
 from provision.migrate.disk import FromDisk
 from provision.migrate.ends import End, Pair
@@ -83,6 +84,7 @@ def moving(ask: Asked, ends: Ends, pair: Pair, look: Look, run: str, since: str 
         _copying(ask, run, source, ends.target, pair),
         traffic(run, source, ends.target),
         models_from=ask.models_from,
+        words=typed(ask, str(Path.cwd())),
     )
     proofs = Proofs(pair.source, runs_folder() / run)
     made.prove, made.measure = proofs.answers, proofs.speed

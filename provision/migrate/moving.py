@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from provision.migrate import record
 from provision.migrate.copy.model import Progress
 from provision.migrate.sides import Side, Target
-from provision.migrate.standing import Record, Role, State
+from provision.migrate.standing import Back, Record, Role, State
 from provision.migrate.traffic.port import Traffic
 from provision.plan import Refusal
 from provision.run.errors import ActFailed
@@ -52,7 +52,7 @@ class Moving:
     """``source`` None: it is dead, the migration is a cold one. ``copy`` None: nothing is copied. ``traffic`` None:
     somebody else leads the clients. ``look``: the preflight; gives every refusal. ``prove`` and ``measure``: answers
     and speed of the target beside the source's; give one sentence, raise ActFailed. ``lives``: every reason not
-    to take a dead source for dead, as it is now."""
+    to take a dead source for dead, as it is now. ``words`` and ``back``: what the state files have of them."""
 
     run: str
     source: Side | None
@@ -69,8 +69,14 @@ class Moving:
     models_from: str = ""
     lives: Callable[[], list[Refusal]] | None = None
     since: str = field(default_factory=now)
+    words: tuple[str, ...] = ()
+    back: Back = ""
     window: float | None = None
     """When the drain began (monotonic clock); None: it has not."""
+    unserved: str = ""
+    """Why the source could not be brought back by the last try; empty: it was, or nobody tried."""
+    led: bool = False
+    """Had requests been led to the target when that was tried, or was it begun?"""
 
     @property
     def cold(self) -> bool:
@@ -112,6 +118,8 @@ class Moving:
             self.since,
             self.cold,
             self.models_from,
+            words=self.words,
+            back=self.back,
         )
 
     def hold(self) -> None:

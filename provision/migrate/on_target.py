@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
-from provision.migrate import on_proof, probe, serving, traces
+from provision.migrate import led, on_proof, probe, serving, traces
 from provision.migrate.moving import Moving
 from provision.migrate.sides import Side
 from provision.run.errors import ActFailed
@@ -64,7 +64,10 @@ def warm(m: Moving) -> str:
     if m.traffic is not None:
         m.traffic.hold()
     m.target.apply(("activate",))
-    return f"{m.target.service.name} generates on {m.target.name}, where no traffic goes yet"
+    proven = led.prove(m, "target")
+    return f"{m.target.service.name} generates on {m.target.name}, where no traffic goes yet" + (
+        f"; {proven}" if proven else ""
+    )
 
 
 def is_warm(m: Moving) -> bool:

@@ -14,7 +14,7 @@ from typing import Protocol
 from checks import snapshot
 from checks.snapshot import Snapshot
 from provision.host._wire import Completed
-from provision.migrate import gates, looks, notes
+from provision.migrate import earlier, gates, looks, notes
 from provision.migrate.case import Case
 from provision.migrate.decide import judge
 from provision.migrate.ends import Asked, End, Pair
@@ -77,6 +77,7 @@ def preflight(
             led=migration is not None and migration.traffic is not None,
         ),
         tuple(steps),
+        earlier.follows(case),
     )
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
+from provision.migrate import again
 from provision.migrate.moving import Moving
 from provision.migrate.shown import Shown
 from provision.plan import Refusal
@@ -19,7 +21,9 @@ if TYPE_CHECKING:
 
 
 def _line(text: str = "", **style: object) -> None:
-    click.echo(click.style(printable(text), **style), err=True)  # type: ignore[arg-type]
+    # A terminal that is closed is no reason to leave a machine half-way.
+    with suppress(OSError):
+        click.echo(click.style(printable(text), **style), err=True)  # type: ignore[arg-type]
 
 
 def refused(shown: Shown, more: Sequence[Refusal]) -> Shown:
@@ -77,7 +81,8 @@ def ended(m: Moving, said: Sequence[str]) -> None:
 
 
 def _command(m: Moving, source: str, target: str) -> str:
-    return f"provision migrate {source} {target}" + (" --cold" if m.cold else "")
+    """As it can be typed, in whatever folder."""
+    return again.command({"words": m.words or (source, target), "cold": m.cold})
 
 
 def failed(error: StepFailed, m: Moving, source: str, target: str) -> None:
@@ -95,6 +100,7 @@ def failed(error: StepFailed, m: Moving, source: str, target: str) -> None:
         _line(f"FAILED at {error.step}, and the way back is not whole:", fg="red")
         for line in error.left:
             _line(f"    {line}")
+        _unserved(m)
         _line(f"next: mend that, then {command} --rollback")
     _line(f"run {run}; its journal: provision runs {run}")
 
@@ -102,7 +108,7 @@ def failed(error: StepFailed, m: Moving, source: str, target: str) -> None:
 def moved(m: Moving, source: str, target: str) -> None:
     _line(f"done: {m.target.service.name} serves on {m.target.name}", fg="green")
     if not m.cold:
-        command = f"provision migrate {source} {target}"
+        command = _command(m, source, target)
         _line(f"{m.peer} is stopped and intact: {command} --rollback goes back, --finalize gives it up")
     _line(f"run {m.run}; its journal: provision runs {m.run}")
 
@@ -114,12 +120,33 @@ def back(m: Moving, left: Sequence[str], source: str, target: str) -> None:
         _line("the way back is not whole:", fg="red")
         for line in left:
             _line(f"    {line}")
+        _unserved(m)
         _line(f"next: mend that, then {_command(m, source, target)} --rollback")
     _line(f"run {m.run}; its journal: provision runs {m.run}")
+
+
+def _unserved(m: Moving) -> None:
+    """Loud, and the last thing before what to do: what a source that could not be brought back means for clients."""
+    if m.unserved:
+        name, there = m.target.service.name, m.target.name
+        who = f"unless {there} still does" if m.led else f"{m.peer} does not serve, {there} gets no requests"
+        _line(f"NOBODY ANSWERS for {name} now: {who}", fg="red", bold=True)
 
 
 def interrupted(m: Moving, source: str, target: str) -> None:
     """What state a migration is in that was let go of, and what comes next."""
     command = _command(m, source, target)
+    if m.unserved:
+        _line(f"interrupted: {m.peer} could not be brought back: {m.unserved}", fg="red")
+        _line(f"migration {m.run} of {m.target.service.name} is open")
+        _unserved(m)
+        _line(f"next, at once: {command} --rollback")
+        return
     _line(f"interrupted: migration {m.run} of {m.target.service.name} is open", fg="yellow")
     _line(f"next: {command} --resume goes on; {command} --rollback takes it back")
+
+
+def cut_end(m: Moving, source: str, target: str) -> None:
+    """An interrupted ``--finalize``."""
+    _line(f"interrupted: {m.peer} is given up in part; {m.target.name} serves", fg="yellow")
+    _line(f"next: {_command(m, source, target)} --finalize goes on; there may be no way back any more")

@@ -61,7 +61,8 @@ def machine_look(end: End, seen: Snapshot, before: float, after: float) -> Machi
         ids=tried(lambda: _ids(seen)),
         listening=tried(lambda: listening(seen)),
         lock=tried(lambda: status.lock_holder(seen)),
-        migrations=tried(lambda: _migrations(seen)),
+        migrations=tried(lambda: _migrations(seen, ".json")),
+        former=tried(lambda: _migrations(seen, standing.FORMER)),
         driver=tried(lambda: view.driver(seen)),
         gpus=tried(lambda: {str(bdf): name for bdf, name in view.models(seen).items()}),
         incoming={
@@ -213,12 +214,14 @@ def listening(seen: Snapshot) -> tuple[Listener, ...]:
     return tuple(found)
 
 
-def _migrations(seen: Snapshot) -> dict[str, Record]:
+def _migrations(seen: Snapshot, kind: str) -> dict[str, Record]:
     """By service. Raises CouldNotLook for a file that is none of ours: it may stand for an open one."""
     found = {}
     for path in seen.files(f"{standing.FOLDER}/"):
+        if not path.endswith(kind):
+            continue
         try:
-            found[path.rpartition("/")[2].removesuffix(".json")] = standing.parse(seen.text(path) or "")
+            found[path.rpartition("/")[2].removesuffix(kind)] = standing.parse(seen.text(path) or "")
         except (ValueError, RecursionError) as error:
             raise CouldNotLook(f"{path} is no state file of a migration ({error})") from None
     return found

@@ -20,8 +20,18 @@ head -c {size} >"$part" && [ "$(stat -c %s "$part")" = {size} ] && sync -- "$par
   mv -fT -- "$part" {path} && sync -- {folder} || exit 1
 cat >>{journals}/{run}.jsonl && sync -- {journals}/{run}.jsonl
 """
+_KEEP = """
+set -u
+umask 077
+part=$(mktemp {folder}/.part.XXXXXX) || exit 1
+trap 'rm -f -- "$part"' EXIT
+cat -- {path} >"$part" && sync -- "$part" && mv -fT -- "$part" {former} && sync -- {folder}
+"""
+_BACK = """
+[ ! -e {former} ] || {{ mv -fT -- {former} {path} && sync -- {folder}; exit; }}
+"""
 _REMOVE = """
-rm -f -- {path} && {{ [ ! -d {folder} ] || sync -- {folder}; }} || exit 1
+rm -f -- {path} {former} && {{ [ ! -d {folder} ] || sync -- {folder}; }} || exit 1
 rmdir -- {folder} 2>/dev/null || :
 """
 _UNWRITTEN = """
@@ -73,9 +83,42 @@ def unwritten(side: Side, run: str) -> None:
     side.host(_UNWRITTEN.format(journals=JOURNALS, run=run))
 
 
-def remove(side: Side) -> None:
-    """Raises ActFailed."""
-    path = standing.path(side.service.name)
-    done = side.host(_REMOVE.format(path=shlex.quote(path), folder=standing.FOLDER))
+def keep(side: Side) -> None:
+    """Before a run writes its own: the state file of a migration that had ended stays beside it. Raises ActFailed."""
+    there = read(side)
+    ended = there is not None and there.state in ("finalized", "rolled_back")
+    script = _KEEP if ended else "rm -f -- {former}"
+    done = side.host(_filled(script, side))
     if not done.ok:
+        raise ActFailed(
+            f"{side.name}: what {standing.path(side.service.name)} says cannot be kept: {done.error_text}; nothing was "
+            "touched. Make room below /var/lib/kpro, then run again"
+        )
+
+
+def put_back(side: Side) -> None:
+    """The run's own goes; what it gave way to is there again. Raises ActFailed."""
+    _removed(side, _BACK + _REMOVE)
+
+
+def remove(side: Side) -> None:
+    """The run's own, and what it gave way to. Raises ActFailed."""
+    _removed(side, _REMOVE)
+
+
+def settle(side: Side) -> None:
+    """What the run's own gave way to is history for good. Raises ActFailed."""
+    _removed(side, "rm -f -- {former}")
+
+
+def _filled(script: str, side: Side) -> str:
+    name = side.service.name
+    words = {"path": standing.path(name), "former": standing.former(name), "folder": standing.FOLDER}
+    return script.format(**{key: shlex.quote(word) for key, word in words.items()})
+
+
+def _removed(side: Side, script: str) -> None:
+    done = side.host(_filled(script, side))
+    if not done.ok:
+        path = standing.path(side.service.name)
         raise ActFailed(f"{side.name}: {path} cannot be removed: {done.error_text}")

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from checks.snapshot import CouldNotLook
 from provision.data import migrating
+from provision.migrate import earlier
 from provision.migrate.case import Case, Rule, sure
 from provision.migrate.ends import End
 from provision.migrate.seen import MachineLook
@@ -30,27 +31,6 @@ def _run_of(line: str) -> str:
         return str(json.loads(line).get("run"))
     except (ValueError, AttributeError):
         return ""
-
-
-def _open(case: Case) -> Iterator[Refusal]:
-    names = {end.service.name for end in case.pair.ends}
-    for end, seen in case.ends:
-        for service, known in sure(seen.migrations).items():
-            if service not in names or known.run == case.pair.run:
-                continue
-            if known.state not in ("open", "moved"):
-                continue
-            of = f"{end.name} {known.peer}" if known.role == "source" else f"{known.peer} {end.name}"
-            ways = (
-                "--resume or --rollback" if known.state == "open" else "--finalize, or --rollback to go back"
-            )
-            yield Refusal(
-                f"machine {end.name}",
-                f"the migration {known.run} of {service} is {known.state} here since {known.since or '?'} "
-                f"({known.role}, the other end is {known.peer or '?'}, step {known.step or '?'})",
-                "two migrations of one service would each undo what the other did",
-                f"end it first: provision migrate {of} {ways}",
-            )
 
 
 def _systemd(case: Case) -> Iterator[Refusal]:
@@ -113,7 +93,10 @@ def _reboot(case: Case) -> Iterator[Refusal]:
 def _plan(case: Case) -> Iterator[Refusal]:
     """The target's own refusals, with the machine's name: fit, GPUs, driver, ports, flags, drafter."""
     name = case.pair.target.name
+    told = earlier.told_beside_a_plan(case)
     for one in case.plan.refusals:
+        if any(word in one.seen for word in told):
+            continue
         where = one.where if name in one.where else f"{name}: {one.where}"
         owner = _owner(case) if one.where.endswith(".port") else ""
         yield Refusal(where, f"{one.seen}{owner}", one.why, one.next_step)
@@ -171,7 +154,11 @@ def _state(case: Case) -> Iterator[Refusal]:
 
 RULES = (
     Rule("locked", "another run holds one of the machines", _locked, "Kamal: lock before anything else"),
-    Rule("open migration", "a migration of this service is open on one of them", _open),
+    Rule(
+        "open migration",
+        "a migration of this service is open on one of them, or can still go back, or gave the source up",
+        earlier.refusals,
+    ),
     Rule("systemd", "a machine has no systemd that runs units", _systemd),
     Rule("clock", "the clocks differ by more than 5 s", _clock, "provision/data/migrating.py"),
     Rule("reboot", "the target has to boot and must not", _reboot),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from provision.migrate import earlier
 from provision.migrate.case import Case, Rule, sure
 from provision.migrate.ends import End
 from provision.migrate.seen import GuestLook, UnitLook
@@ -37,8 +38,14 @@ def _guest(case: Case) -> Iterator[Refusal]:
             f"container {end.guest.id} is {state}"
             + ("" if state != "running" else ", and could not be looked into"),
             "nothing serves there, so nothing can be moved while it serves",
-            f"start it, or move what the inventory says of it: {_cold(case)}",
+            _started(case),
         )
+
+
+def _started(case: Case) -> str:
+    if earlier.the_other_way(case):
+        return earlier.order(case)
+    return f"start it, or move what the inventory says of it: {_cold(case)}"
 
 
 def _serves(case: Case) -> Iterator[Refusal]:
@@ -53,7 +60,7 @@ def _serves(case: Case) -> Iterator[Refusal]:
             end.where,
             f"{end.service.unit} is {state}",
             "only what serves can be moved while it serves, and be compared with",
-            f"start it, or move what the inventory says of it: {_cold(case)}",
+            _started(case),
         )
         return
     said = sure(seen.generates)
@@ -112,16 +119,8 @@ def _candidate(case: Case) -> Iterator[Refusal]:
 
 
 def _fenced(case: Case) -> Iterator[Refusal]:
-    for end, looks in ((case.pair.source, case.source), (case.pair.target, case.target)):
-        if looks is None or looks.guest is None:
-            continue
-        unit = looks.guest.unit
-        fence = (
-            [path for path in unit.drop_ins if path.endswith(f"/{DROP_IN}")]
-            if isinstance(unit, UnitLook)
-            else []
-        )
-        for path in fence:
+    for end in case.pair.ends:
+        for path in () if earlier.fence_told(case, end) else earlier.fenced(case, end):
             yield Refusal(
                 f"{end.name}: {end.service.unit}",
                 f"an earlier migration took the service away from here and left {path}",
@@ -133,22 +132,20 @@ def _fenced(case: Case) -> Iterator[Refusal]:
 
 def _target_serves(case: Case) -> Iterator[Refusal]:
     end, seen = case.pair.target, case.target
-    if seen.guest is None or _is_ours(case):
+    if seen.guest is None:
         return
     unit = _unit(seen.guest)
-    if unit is not None and unit.active in ("active", "activating", "reloading"):
+    if unit is not None and earlier.serves(seen):
         yield Refusal(
             end.where,
             f"{unit.name} is {unit.active} on {end.name} already (since {unit.since or '?'})",
             "two machines would answer for one service, and what it serves now would be replaced",
-            f"stop it there if nobody uses it (systemctl disable --now {unit.name}), or choose another target",
+            f"choose another target; only where {case.pair.source.name} serves all its clients, and nobody asks it on "
+            f"{end.name}, end it there: systemctl disable --now {unit.name}"
+            if case.source is not None
+            else f"where its clients are to ask it there, nothing is left to move; else choose another target than "
+            f"{end.name}",
         )
-
-
-def _is_ours(case: Case) -> bool:
-    """Is this the run that brought the service there?"""
-    known = sure(case.target.machine.migrations).get(case.pair.target.service.name)
-    return known is not None and known.run == case.pair.run
 
 
 def _tools(case: Case) -> Iterator[Refusal]:

@@ -6,10 +6,24 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from provision.migrate import cold, fence, files, finalize, live, present, runbook, standing, steps, unreached
-from provision.migrate.asked import Asked, both_ends
+from provision.migrate import (
+    again,
+    cold,
+    fence,
+    files,
+    finalize,
+    led,
+    live,
+    present,
+    runbook,
+    standing,
+    steps,
+    unreached,
+)
+from provision.migrate.asked import Asked, both_ends, typed
 from provision.migrate.ends import Pair
 from provision.migrate.live import Ends
 from provision.migrate.making import Look, moving, pair_of, starts
@@ -21,6 +35,7 @@ from provision.migrate.shown import Shown
 from provision.migrate.standing import Record
 from provision.plan import PHASES, Refusal
 from provision.printable import say_on_stderr
+from provision.run import ending
 from provision.run.commands import Answer, finish
 from provision.run.errors import EXIT_DONE, EXIT_ERROR, EXIT_REFUSED, EXIT_USAGE, Refused, RunError
 from provision.run.journal import new_run_id
@@ -33,12 +48,13 @@ def migrate(ask: Asked) -> int:
 
 def _migrate(ask: Asked) -> Answer:
     source, target, paths = both_ends(ask)
-    reason = f"migrate {ask.source} {ask.target}" + ("" if ask.way == "begin" else f" --{ask.way}")
+    way = () if ask.way == "begin" else (f"--{ask.way}",)
+    reason = again.command({"words": typed(ask, str(Path.cwd())), "cold": ask.cold}, *way)
     with live.connected(
         source,
         target,
         paths,
-        reason,
+        reason.removeprefix("provision "),
         say_on_stderr,
         cold=ask.cold,
         reboot=ask.reboot,
@@ -71,13 +87,15 @@ def _look(ask: Asked, ends: Ends, pair: Pair, m: Moving) -> Shown:
     pair = files.reached(replace(pair, run=m.run), m.source, m.target)
     table = tuple((step.name, step.text) for step in steps.of(m))
     shown = preflight(pair, m.source, m.target, m.target.plan(PHASES), starts=starts(ends, pair), steps=table)
-    more = [] if m.source is None else fence.check(m.source, m.run)
+    more = [] if m.source is None or shown.follows.unit else fence.check(m.source, m.run)
     if ask.cold:
         alive, notes = cold.asked(ask, pair, m, begun=False)
         more += alive
         shown = replace(shown, notes=(*notes, *shown.notes))
-    if m.traffic is not None:
-        more += m.traffic.check(cold=m.cold)
+    if m.traffic is not None and not shown.follows.traffic:
+        against, told = led.look(m, m.traffic, shown)
+        more += against
+        shown = replace(shown, notes=(*told, *shown.notes))
     if more:
         shown = present.refused(shown, more)
     present.shown(shown, quiet=ask.as_json)
@@ -109,11 +127,10 @@ def _begin(ask: Asked, ends: Ends, pair: Pair) -> Answer:
             m.target.service.name, m.peer, m.target.name, sys.stdin.isatty()
         )
     except BaseException:
-        # Nothing was begun that anybody would have to close.
-        runbook.forget(m)
+        runbook.let_be(m)
         raise
     if not agreed:
-        runbook.forget(m)
+        runbook.let_be(m)
         return Answer(EXIT_USAGE, kept[0].as_dict())
     return _forward(ask, m, resumed=False)
 
@@ -164,7 +181,8 @@ def _rollback(ask: Asked, ends: Ends, pair: Pair) -> Answer:
         through = any(one.state == "moved" for one in live_ones)
         left = runbook.rollback(m, reached, through=through, away=away)
     present.back(m, left, ask.source, ask.target)
-    document = {"run": m.run, "state": "rolled_back" if not left else "open", "left": left}
+    stays = "moved" if through and not m.back else "open"
+    document = {"run": m.run, "state": stays if left else "rolled_back", "left": left}
     return Answer(EXIT_ERROR if left else EXIT_DONE, document)
 
 
@@ -173,7 +191,8 @@ def _finalize(ask: Asked, ends: Ends, pair: Pair) -> Answer:
     if any(one.state == "open" for one in records):
         raise RunError(
             f"migration {_one_run(records)} of {pair.target.service.name} is not through "
-            f"(step {runbook.reached(records)}): nothing is given up before that. Next: --resume, or --rollback"
+            f"(step {runbook.reached(records)}): nothing is given up before that. Next: "
+            f"{again.command(records[0], '--resume')}, or --rollback"
         )
     if not any(one.state == "moved" for one in records):
         raise ValueError(_none_open(pair, records))
@@ -185,9 +204,13 @@ def _finalize(ask: Asked, ends: Ends, pair: Pair) -> Answer:
     name = m.target.service.name
     if not ask.yes and not present.confirmed_end(name, m.peer, m.target.name, sys.stdin.isatty()):
         return Answer(EXIT_USAGE, {"run": m.run})
-    said = finalize.finalize(m, remove_models=ask.remove_models)
-    for side in m.sides:
-        sweep(side, m.run)
+    try:
+        said = finalize.finalize(m, remove_models=ask.remove_models)
+        for side in m.sides:
+            sweep(side, m.run)
+    except KeyboardInterrupt as error:
+        present.cut_end(m, ask.source, ask.target)
+        raise ending.Ended("", run=m.run) from error
     present.ended(m, said)
     return Answer(EXIT_DONE, {"run": m.run, "state": "finalized", "said": said})
 
@@ -209,7 +232,7 @@ def _one_run(records: list[Record]) -> str:
 
 def _none_open(pair: Pair, records: list[Record]) -> str:
     name = pair.target.service.name
-    said = [f"{one.run} is {one.state}" for one in records]
+    said = list(dict.fromkeys(f"{one.run} is {one.state}" for one in records))
     return (
         f"no migration of {name} from {pair.source.name} to {pair.target.name} is open"
         + (f" ({'; '.join(said)})" if said else f" (neither machine has {standing.path(name)})")
@@ -221,6 +244,6 @@ def _none_open(pair: Pair, records: list[Record]) -> str:
 def _interrupts(ask: Asked, m: Moving) -> Iterator[None]:
     try:
         yield
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
         present.interrupted(m, ask.source, ask.target)
-        raise
+        raise ending.Ended("", run=m.run, state="open", left=[m.unserved] if m.unserved else []) from error

@@ -10,13 +10,15 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from provision.migrate import cut, record, steps
+from provision.migrate.beginning import begin, forget, let_be, may_begin
 from provision.migrate.copy.model import CopyFailed
 from provision.migrate.moving import Moving
 from provision.migrate.scratch import sweep
 from provision.migrate.sides import Side
 from provision.migrate.standing import Record
 from provision.migrate.steps import Step
-from provision.run.errors import ActFailed, Locked, Refused, RunError
+from provision.run import ending
+from provision.run.errors import ActFailed, RunError
 
 TROUBLE = (RunError, OSError, CopyFailed)
 """What a step may raise: the operator's to know."""
@@ -30,52 +32,28 @@ class StepFailed(RunError):
         super().__init__(why)
 
 
-def begin(m: Moving) -> None:
-    """Steps 1 and 2: the machines are this run's, and nothing speaks against it. Raises Locked and Refused; then
-    nothing of the run is left."""
-    m.hold()
-    for side in m.sides:
-        may_begin(side, m.run)
-    try:
-        m.note("lock", "begin")
-        m.note("lock", "done")
-        m.note("preflight", "begin")
-        if refusals := m.look(m):
-            m.tell("step", step="preflight", state="failed", why=f"{len(refusals)} reason(s)")
-            raise Refused(refusals)
-        m.note("preflight", "done")
-    except BaseException:
-        forget(m)
-        for side in m.sides:
-            record.unwritten(side, m.run)
-        raise
-
-
-def may_begin(side: Side, run: str) -> None:
-    """Raises Locked when another migration of the service is open, or was never closed, on this machine."""
-    there = record.read(side)
-    if there is None or there.run == run or there.state in ("finalized", "rolled_back"):
-        return
-    ends = there.ends(side.name)
-    if there.state == "moved" and there.role == "target":
-        what = f"{there.service} came to {side.name} by migration {there.run}, which was not closed"
-        do = "--finalize closes it, --rollback brings the service back"
-    else:
-        what = f"migration {there.run} of {there.service} is {there.state} on {side.name} since {there.since}"
-        do = "--resume, --rollback" if there.state == "open" else "--rollback or --finalize"
-    raise Locked(
-        f"{what} (step {there.step}, from {there.controller}): two at once could leave two hosts that answer. "
-        f"Next: provision migrate {' '.join(ends)} with {do}"
-    )
-
-
 def forward(m: Moving, *, resumed: bool = False) -> None:
     """All steps from the first whose proof does not hold. Raises StepFailed, after what the step calls for."""
     todo = steps.of(m)
-    start = first_open(m, todo) if resumed else 0
+    start = _where_to_go_on(m, todo) if resumed else 0
     for step in todo[start:]:
         _one(m, step)
     _close(m)
+
+
+def _where_to_go_on(m: Moving, todo: Sequence[Step]) -> int:
+    """``first_open``; who is interrupted there is, in the cut-over, as well where nobody answers."""
+    try:
+        return first_open(m, todo)
+    except KeyboardInterrupt:
+        began: list[str] = []
+        for side in m.sides:
+            with suppress(*TROUBLE):
+                there = record.read(side)
+                began += [there.step] if there is not None else []
+        if any(steps.at_or_after(step, one.name) for step in began for one in todo if one.window):
+            _source_first_of_all(m, began[-1])
+        raise
 
 
 def first_open(m: Moving, todo: Sequence[Step]) -> int:
@@ -107,11 +85,19 @@ def _one(m: Moving, step: Step) -> None:
         _red(m, step, began, str(error))
     except KeyboardInterrupt:
         line = _line(m, step.name, "failed", seconds=_since(began), why="interrupted")
-        if step.window and not m.cold:
-            m.say(f"interrupted at {step.name}, where the source gets no requests: it is brought back first")
-            source_first(m)
-        _write(m, step.name, line)
+        try:
+            if step.window:
+                _source_first_of_all(m, step.name)
+        finally:
+            _write(m, step.name, line)
         raise
+
+
+def _source_first_of_all(m: Moving, step: str) -> None:
+    """In an interrupted cut-over; whatever is pressed meanwhile."""
+    if not m.cold:
+        m.say(f"interrupted at {step}, where the source gets no requests: it is brought back first")
+        source_first(m, step)
 
 
 def _red(m: Moving, step: Step, began: float, why: str) -> None:
@@ -121,24 +107,33 @@ def _red(m: Moving, step: Step, began: float, why: str) -> None:
         _write(m, step.name, line)
         raise StepFailed(step.name, why, None)
     # Before anything is asked of a target that may be what is gone.
-    source_first(m)
-    _write(m, step.name, line)
-    left = rollback(m, step.name)
+    try:
+        source_first(m, step.name)
+    finally:
+        _write(m, step.name, line)
+    left = rollback(m, step.name, seen=not m.unserved)
     raise StepFailed(step.name, why, not left, left)
 
 
-def rollback(m: Moving, reached: str, *, through: bool = False, away: str = "") -> list[str]:
+def rollback(
+    m: Moving, reached: str, *, through: bool = False, away: str = "", seen: bool = False
+) -> list[str]:
     """Back to the source serving, from any step; what could not be undone, empty when all is. ``reached``: the last
     step that began. ``through``: the machines say that the service has moved. ``away``: why the target is not reached;
-    then it is left as it is, and the migration stays open."""
+    then it is left as it is, and the migration stays open. ``seen``: the source was brought back just now, which is
+    looked at once more and not told again."""
     todo = [step for step in steps.of(m) if steps.at_or_after(reached, step.name)]
     left: list[str] = []
     if m.cold and any(step.name == "switch" for step in todo):
         name = m.target.service.name
         return [f"{m.peer} was dead when {name} came to {m.target.name}: there is nothing to go back to"]
+    window = any(step.window for step in todo) and not m.cold
+    if through and window and (why := cut.may_bring_back(m)):
+        return [why]
+    m.back = "begun" if window or m.cold else "serves"
     if through:
         _reopen(m)
-    if any(step.window for step in todo) and not m.cold and (why := source_first(m)):
+    if window and (why := source_first(m, reached, again=seen)):
         # Whatever serves now is left alone: a target that is taken away before the source is back leaves nobody.
         return [why, *([_not_reached(m, away)] if away else [])]
     if away:
@@ -184,13 +179,21 @@ def _reopen(m: Moving) -> None:
             record.write(side, m.record(side, steps.NAMES[-1]), line)
 
 
-def source_first(m: Moving) -> str:
-    """The source serves, before anything else is undone; the target is not needed. Empty, or why it does not."""
-    return _undone(m, "drain", cut.bring_back, m.living())
+def source_first(m: Moving, step: str, *, again: bool = False) -> str:
+    """The source serves, before anything else is undone; the target is not needed. Empty, or why it does not. An
+    interrupt is raised after it. ``step``: the one that is left; ``again``: it did a moment ago."""
+    seconds = cut.back_seconds(m)
+    m.led = steps.at_or_after(step, "switch")
+    # Until it is known: an interrupt at the very end must not read as success.
+    m.unserved = "it was not seen to serve"
+    held = f"{m.peer} is brought back first, {seconds} s at most (kill -9 leaves it as it is); then this run ends"
+    with ending.held(held, seconds):
+        m.unserved = _undone(m, "drain", cut.bring_back, m.living(), quiet=again)
+    return m.unserved
 
 
-def _undone(m: Moving, name: str, undo: Callable[[Moving], str], *needed: Side) -> str:
-    """``needed``: the machines that it is done on; none named: both."""
+def _undone(m: Moving, name: str, undo: Callable[[Moving], str], *needed: Side, quiet: bool = False) -> str:
+    """``needed``: the machines that it is done on; none named: both. ``quiet``: success was told already."""
     began = time.monotonic()
     try:
         for side in needed or m.sides:
@@ -200,9 +203,9 @@ def _undone(m: Moving, name: str, undo: Callable[[Moving], str], *needed: Side) 
         m.say(f"{name}: could not be undone: {error}")
         _told(m, name, "undo failed", seconds=_since(began), why=str(error))
         return f"{name}: {error}"
-    if said:
+    if said and not quiet:
         m.say(f"{name}: undone in {_since(began):.1f} s: {said}")
-    if name != "lock":
+    if name != "lock" and not quiet:
         _told(m, name, "undone", seconds=_since(began), text=said)
     return ""
 
@@ -212,16 +215,6 @@ def _let_go(m: Moving) -> str:
     _told(m, "lock", "undone")
     forget(m)
     return "nothing of this run is left on either machine"
-
-
-def forget(m: Moving) -> None:
-    """Scratch folders and state files away; the state files last, since they lead back here. Raises RunError."""
-    for side in m.sides:
-        sweep(side, m.run)
-    for side in m.sides:
-        there = record.read(side)
-        if there is not None and there.run == m.run:
-            record.remove(side)
 
 
 def _close(m: Moving) -> None:
@@ -287,6 +280,7 @@ __all__ = [
     "first_open",
     "forget",
     "forward",
+    "let_be",
     "may_begin",
     "reached",
     "rollback",

@@ -117,6 +117,8 @@ class MachineLook:
     gpus: Mapping[str, str] | Unseen
     incoming: Mapping[str, Folder | Unseen | None] = field(default_factory=dict)
     """What lies on the machine where the files of a role are to be put (target)."""
+    former: Mapping[str, Record] | Unseen = field(default_factory=dict)
+    """By service, the state file of a migration that had ended before this run wrote its own."""
 
 
 @dataclass(frozen=True)

@@ -93,7 +93,7 @@ def start(
     if fence.look(side).up:
         raise ActFailed(
             f"{side.name}: {service.unit} is fenced and would not start. Next: take the fence away first "
-            "(provision migrate SOURCE TARGET --rollback)"
+            "(provision migrate SOURCE-INVENTORY TARGET-INVENTORY --rollback)"
         )
     began, said = clock(), ""
     inside(

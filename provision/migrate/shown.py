@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from provision.migrate.earlier import Follows
 from provision.migrate.ends import Pair
 from provision.migrate.expected import Expected, amount
 from provision.migrate.moves import Move, Moves
@@ -15,7 +16,8 @@ from provision.plan import Plan, Refusal
 
 @dataclass(frozen=True)
 class Shown:
-    """Everything that was found out before anything is touched. ``steps``: name and text of each step."""
+    """Everything that was found out before anything is touched. ``steps``: name and text of each step. ``follows``:
+    what is not worth asking, since its cause is told."""
 
     pair: Pair
     source: Looks | None
@@ -26,6 +28,7 @@ class Shown:
     moves: Moves
     expected: Expected
     steps: tuple[tuple[str, str], ...] = ()
+    follows: Follows = field(default_factory=Follows)
 
     def as_dict(self) -> dict[str, Any]:
         """For ``--json`` and the journal."""

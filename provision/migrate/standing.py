@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from checks.snapshot import CouldNotLook, Snapshot
+from provision.migrate import again
 from provision.plan import Refusal
 from provision.spec import Guest, Machine, Service
 
@@ -17,15 +18,22 @@ FENCES = "/var/lib/kpro/migrated"
 """In the guest of a source: while a file of the service's name lies there, its unit does not start."""
 DROP_IN = "kpro-migrated.conf"
 """The drop-in of its unit that makes it so (provision.migrate.fence)."""
+FORMER = ".former"
+"""Beside a state file, and in place of its ``.json``: that of a migration which had ended, and gave way to this one."""
 SCHEMA = "kpro-migration/1"
 
 Role = Literal["source", "target"]
 State = Literal["open", "moved", "finalized", "rolled_back"]
+Back = Literal["", "begun", "serves"]
 
 
 @dataclass(frozen=True)
 class Record:
-    """One side's state file. ``step``: the last one that began. ``peer``: the other machine; ``service``: its name."""
+    """One side's state file. ``step``: the last one that began. ``peer``: the other machine; ``service``: its name.
+
+    ``words``: source, target and options as they were named on ``controller`` (provision.migrate.asked); empty in one
+    of an older version. ``back``: of a way back that is not whole, does the source serve again, or is it begun alone?
+    """
 
     run: str
     service: str
@@ -38,6 +46,8 @@ class Record:
     cold: bool = False
     models_from: str = ""
     schema: str = SCHEMA
+    words: tuple[str, ...] = ()
+    back: Back = ""
 
     def ends(self, machine: str) -> tuple[str, str]:
         """Source and target, as ``machine`` has this record."""
@@ -51,6 +61,10 @@ def path(service: str) -> str:
     return f"{FOLDER}/{service}.json"
 
 
+def former(service: str) -> str:
+    return f"{FOLDER}/{service}{FORMER}"
+
+
 def fence(service: str) -> str:
     return f"{FENCES}/{service}"
 
@@ -62,6 +76,10 @@ def parse(text: str) -> Record:
         raise ValueError(f"it is no {SCHEMA}")
     names = Record.__dataclass_fields__
     known = {key: value for key, value in data.items() if key in names}
+    words = known.get("words")
+    known["words"] = tuple(map(str, words)) if isinstance(words, list) else ()
+    if known.get("back") not in ("begun", "serves"):
+        known["back"] = ""
     try:
         record = Record(**known)
     except TypeError as error:
@@ -102,7 +120,8 @@ def guest_requests(guest: Guest) -> list[str]:
 def refusals(
     machine: Machine, host: Snapshot, guests: Mapping[str, Snapshot | None], own: str
 ) -> Iterator[Refusal]:
-    """Why nothing is done on this machine now. ``own``: the id of the migration that asks, which may."""
+    """Why nothing is done on this machine now. ``own``: the id of the migration that asks, which may; to it one that
+    gave the service up for good is history, since it brings the service anew."""
     for at, guest in enumerate(machine.guests):
         for number, service in enumerate(guest.services):
             where = f"machine.guests[{at}].services[{number}]"
@@ -117,7 +136,7 @@ def refusals(
                     "look at it; where no migration is open (provision runs), remove it",
                 )
                 continue
-            if record is None:
+            if record is None or (own and record.state == "finalized"):
                 yield from fenced
             elif record.run == own:
                 # The own fence is the source's; at the target it is another migration's.
@@ -147,12 +166,27 @@ def unclosed(machine: Machine, host: Snapshot, own: str) -> list[Refusal]:
 def told(one: Mapping[str, Any]) -> str:
     """A record in one line."""
     way = f"to {one['peer']}" if one["role"] == "source" else f"from {one['peer']}"
-    words = {
-        "open": f"is being moved {way}, at {one['step']}: provision migrate … --resume or --rollback",
-        "moved": f"was moved {way} and can still go back: provision migrate … --rollback or --finalize",
+    ways = {
+        "open": f"is being moved {way}, at {one['step']}: {again.command(one, '--resume')}, or --rollback",
+        "moved": f"was moved {way} and can still go back: {again.command(one, '--rollback')}, or --finalize",
     }
-    said = words.get(one["state"], f"was moved {way} for good")
+    if one["state"] == "open" and (half := _half_back(one)):
+        return f"migration {one['run']}: {one['service']} {half}: {again.command(one, '--rollback')}"
+    said = ways.get(one["state"], f"was moved {way} for good")
     return f"migration {one['run']}: {one['service']} {said}"
+
+
+def _half_back(one: Mapping[str, Any]) -> str:
+    """Of a way back that is not whole; empty where none has begun."""
+    if not one.get("back"):
+        return ""
+    here = one["role"] == "source"
+    source, target = ("this machine", one["peer"]) if here else (one["peer"], "this machine")
+    if one["back"] == "serves":
+        return f"was taken back, and {source} serves; {target} is still to be cleaned"
+    if one.get("cold"):
+        return f"is being given up on {target}"
+    return f"is being taken back, and {source} does not serve its clients yet"
 
 
 def of_service(
@@ -180,27 +214,43 @@ def _open(machine: Machine, record: Record, where: str) -> Refusal:
         f"migration {record.run} of {record.service} from {source} to {target} is open since {record.since}, at step "
         f"{record.step}",
         "two hands on one service could leave two hosts that answer, or none",
-        f"provision migrate {source} {target} --resume, or --rollback",
+        goes_on(record),
     )
+
+
+def goes_on(record: Record, named: tuple[str, ...] = ()) -> str:
+    """The next command of an open migration; ``named``: as its two inventories are named, where that is known."""
+    given = {**asdict(record), **({"words": named} if named else {})}
+    if record.back:
+        return f"{again.command(given, '--rollback')}, which is half done"
+    return f"{again.command(given, '--resume')}, or --rollback"
 
 
 def _moved(machine: Machine, record: Record) -> Refusal:
     source, target = record.ends(machine.name)
-    why = (
-        "what would be stopped here is the only way back"
-        if record.role == "source"
-        else "what would be taken away here is the only host that serves it"
-    )
+    if record.role == "source":
+        why = "what would be stopped here is the only way back"
+        ways = (
+            f"where it is to stay on {target}: {again.command(record, '--finalize')}, then this again; else --rollback "
+            "brings it back here, and this would end it"
+        )
+    else:
+        why = "what would be taken away here is the only host that serves it"
+        ways = f"{again.command(record, '--rollback')} brings it back to {source}, then this again"
+        if record.cold:
+            ways = (
+                f"{source} is dead: {again.command(record, '--finalize')}, and move it to another host first"
+            )
+        ways += f". After --finalize nobody else has it: this would end {record.service} for everybody"
     return Refusal(
         f"machine {machine.name}",
         f"{record.service} was moved from {source} to {target} (run {record.run}), and that is not closed",
         why,
-        f"provision migrate {source} {target} --finalize, or --rollback, then this again",
+        ways,
     )
 
 
 def _of_record(machine: Machine, service: Service, record: Record, where: str) -> Iterator[Refusal]:
-    command = " ".join(("provision migrate", *record.ends(machine.name)))
     if record.state == "open":
         yield _open(machine, record, where)
     elif record.role == "source" and record.state == "moved":
@@ -208,14 +258,18 @@ def _of_record(machine: Machine, service: Service, record: Record, where: str) -
             where,
             f"{service.name} was moved to {record.peer} (run {record.run}); here it is stopped and kept from starting",
             "two hosts must not answer",
-            f"{command} --rollback brings it back here, --finalize gives it up; then take it out of this inventory",
+            f"{again.command(record, '--rollback')} brings it back here, --finalize gives it up; then take it out of "
+            "this inventory",
         )
     elif record.role == "source" and record.state == "finalized":
+        here, there = f"INVENTORY-OF-{machine.name}", f"INVENTORY-OF-{record.peer}"
+        source, target, *more = record.words if record.words[1:] else (here, there)
         yield Refusal(
             where,
             f"{service.name} was moved to {record.peer} for good (run {record.run})",
             "two hosts would answer",
-            "take the service out of this inventory; to have it here as well, remove "
+            "take the service out of this inventory; to move it back here, "
+            f"{again.command({'words': (target, source, *more)})}; to have it here as well, remove "
             f"{path(service.name)} on {machine.name} first",
         )
 
@@ -237,6 +291,6 @@ def _fenced(service: Service, inside: Snapshot | None, where: str) -> Iterator[R
             f"{' and '.join(found)} {'lie' if found[1:] else 'lies'} in the guest: {service.name} was moved to another "
             "host, or is being moved",
             "its unit does not start while that is so, because two hosts must not answer",
-            "provision migrate SOURCE TARGET --rollback brings it back; where no other host has it, remove "
+            f"{again.command({}, '--rollback')} brings it back; where no other host has it, remove "
             f"{'them' if found[1:] else 'it'} (then systemctl daemon-reload)",
         )

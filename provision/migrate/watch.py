@@ -11,6 +11,7 @@ from provision.migrate import probe
 from provision.migrate.probe import InGuest
 from provision.migrate.serving import Life, generates, last_words
 from provision.migrate.traffic.port import Traffic
+from provision.run.errors import ActFailed
 from provision.run.reports import green, line_of, report_of, unknown
 from provision.spec import Service
 from provision.stack.desired import silences_path
@@ -42,8 +43,10 @@ def watch(
     say: Callable[[str], None],
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
+    proven: Callable[[], object] | None = None,
 ) -> Watched:
-    """Ends at the first thing that is not well. Raises ActFailed where provcheck could not be brought."""
+    """Ends at the first thing that is not well. ``proven``: raises ActFailed where requests that are led there come to
+    somebody else. Raises ActFailed where provcheck could not be brought."""
     probe.bring(side, run)
     began, tries, slowest = clock(), 0, 0.0
     while True:
@@ -55,6 +58,10 @@ def watch(
         if traffic is not None and (seen := traffic.state()).who != "target":
             why = f"after {clock() - began:.0f} s requests do not go to the target any more: {seen.said}"
             return Watched(why, tries, round(slowest, 2))
+        try:
+            _ = proven() if proven is not None else None
+        except ActFailed as error:
+            return Watched(f"after {clock() - began:.0f} s: {error}", tries, round(slowest, 2))
         left = seconds - (clock() - began)
         if left <= 0:
             break

@@ -10,11 +10,11 @@ from provision.report.document import Asked, Outcome, Refusal
 from provision.report.entries import Event, Journal, end, mappings, number, of, text, texts, when
 from provision.run.errors import (
     EXIT_DONE,
-    EXIT_INTERRUPTED,
     EXIT_LOCKED,
     EXIT_PENDING,
     EXIT_REFUSED,
     EXIT_USAGE,
+    EXITS_TOLD,
 )
 
 DONE, IN_SYNC, FAILED, REFUSED, LOCKED, PENDING, INTERRUPTED, OPEN, TAKEN_BACK, NOT_BEGUN = (
@@ -47,7 +47,7 @@ _BY_EXIT = {
     EXIT_REFUSED: REFUSED,
     EXIT_LOCKED: LOCKED,
     EXIT_PENDING: PENDING,
-    EXIT_INTERRUPTED: INTERRUPTED,
+    **dict.fromkeys(EXITS_TOLD, INTERRUPTED),
     EXIT_USAGE: NOT_BEGUN,
 }
 CHANGES = ("done", "rolled back")

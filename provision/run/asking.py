@@ -7,12 +7,25 @@ import sys
 import click
 import gevent.select
 
+from provision.run import ending
+
 
 def yes(question: str) -> bool:
-    """Asks on stderr and reads a line; anything but y or yes is no, and so is the end of the input.
+    """Asks on stderr and reads a line: y or yes; n, no, nothing and the end of the input are no. Anything else is asked
+    again. Raises ``ending.Ended`` when it is interrupted: nothing was begun.
 
     It waits in gevent's loop: there the interrupt of a run arrives, and a plain read would keep it out.
     """
-    click.echo(f"{question} [y/N]: ", err=True, nl=False)
-    gevent.select.select([sys.stdin], [], [])
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+    with ending.asking():
+        while True:
+            click.echo(f"{question} [y/N]: ", err=True, nl=False)
+            gevent.select.select([sys.stdin], [], [])
+            line = sys.stdin.readline()
+            word = line.strip().lower()
+            if word in ("y", "yes"):
+                return True
+            if word in ("", "n", "no"):
+                if not line:
+                    click.echo(err=True)
+                return False
+            click.echo("y is yes; n, or Enter alone, is no", err=True)

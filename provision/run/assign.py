@@ -20,6 +20,7 @@ from provision.printable import printable, say_on_stderr
 from provision.run import present, runner
 from provision.run.commands import Answer, connected, finish, told
 from provision.run.errors import EXIT_DONE, EXIT_REFUSED, EXIT_USAGE
+from provision.run.together import together
 from provision.spec import Machine
 
 
@@ -42,13 +43,18 @@ def assign(ask: Asked) -> int:
     return finish(lambda: _assign(ask), "assign", ask.as_json)
 
 
-def _assign(ask: Asked) -> Answer:
-    bdf = Bdf.parse(ask.bdf)
+def _check_vmid(ask: Asked) -> None:
     if ask.vmid is not None and ask.to != "vm":
         raise ValueError("--vmid names who gets the GPU: it goes with vm, not with lxc")
     if ask.vmid is not None and not re.fullmatch(r"[1-9]\d{2,8}", ask.vmid):
         raise ValueError(f"--vmid {ask.vmid}: a Proxmox vmid is a number from 100 to 999999999")
-    loaded = inventories.load(ask.inventory, ask.limit)
+
+
+def _assign(ask: Asked) -> Answer:
+    (bdf, _), loaded = together(
+        lambda: together(lambda: Bdf.parse(ask.bdf), lambda: _check_vmid(ask)),
+        lambda: inventories.load(ask.inventory, ask.limit),
+    )
     machine = meant(loaded.selected(ask.limit).machines, bdf, ask.to)
     reason = f"assign {ask.inventory} {bdf.short} {ask.to}"
     with connected(loaded, [machine.name], PHASES, reason, ask.reboot) as run:

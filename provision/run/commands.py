@@ -6,30 +6,29 @@ Import it with gevent's patches in place (``provision.cli`` sees to that).
 from __future__ import annotations
 
 import json
-import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import gevent
 from pyinfra.api.exceptions import PyinfraError
 
 from provision import inventory as inventories
 from provision.plan import Plan, parse_phases
 from provision.printable import say_on_stderr
-from provision.run import present, runner
+from provision.run import ending, present, runner
 from provision.run.batches import batches
 from provision.run.errors import (
     EXIT_DONE,
     EXIT_ERROR,
-    EXIT_INTERRUPTED,
     EXIT_PENDING,
     EXIT_REFUSED,
     EXIT_USAGE,
     RunError,
 )
+from provision.run.together import together
+from provision.spec import Machine
 
 
 @dataclass(frozen=True)
@@ -78,42 +77,45 @@ def apply(
 
 def finish(command: Callable[[], Answer], name: str, as_json: bool) -> int:
     """Turns every expected end into a clear line and an exit code, and prints the JSON document."""
-    here = gevent.getcurrent()
-    # An interrupt goes to this greenlet, not to whichever one happens to run.
-    interrupt = gevent.signal_handler(signal.SIGINT, lambda: gevent.kill(here, KeyboardInterrupt))
-    try:
-        answer = command()
-    except inventories.InventoryRefused as error:
-        present.usage(error.reasons)
-        answer = Answer(EXIT_USAGE, {"error": "bad inventory", "reasons": error.reasons})
-    except ValueError as error:
-        present.usage([str(error)])
-        answer = Answer(EXIT_USAGE, {"error": str(error)})
-    except RunError as error:
-        say_on_stderr(f"error: {error}")
-        answer = Answer(error.exit_code, {"error": str(error)})
-    except (OSError, PyinfraError) as error:
-        say_on_stderr(f"error: {error}")
-        answer = Answer(EXIT_ERROR, {"error": str(error)})
-    except KeyboardInterrupt:
-        say_on_stderr(
-            "interrupted: a command that was under way was ended, or goes on to its end on its machine; "
-            "run again to continue from there"
-        )
-        answer = Answer(EXIT_INTERRUPTED, {"error": "interrupted"})
-    finally:
-        interrupt.cancel()
+    with ending.listening():
+        answer = _answer(command)
     if as_json:
         document = {"schema": "provision/1", "command": name, "exit": answer.exit_code, **answer.document}
         sys.stdout.write(json.dumps(document, ensure_ascii=False) + "\n")
     return answer.exit_code
 
 
+def _answer(command: Callable[[], Answer]) -> Answer:
+    try:
+        return command()
+    except inventories.InventoryRefused as error:
+        present.usage(error.reasons)
+        return Answer(EXIT_USAGE, {"error": "bad inventory", "reasons": error.reasons})
+    except ValueError as error:
+        present.usage(str(error).splitlines() or [type(error).__name__])
+        return Answer(EXIT_USAGE, {"error": str(error)})
+    except RunError as error:
+        say_on_stderr(error.told)
+        return Answer(error.exit_code, {"error": str(error)})
+    except (OSError, PyinfraError) as error:
+        say_on_stderr(f"error: {error}")
+        return Answer(EXIT_ERROR, {"error": str(error)})
+    except KeyboardInterrupt:
+        last = ending.last() or ending.Ended(
+            "a command that was under way was ended, or goes on to its end on its machine; "
+            "run again to continue from there"
+        )
+        if last.words:
+            say_on_stderr(f"interrupted: {last.words}")
+        return Answer(ending.code(), {"error": "interrupted", **last.document})
+
+
 def _plan(
     inventory: str, limit: Sequence[str], phases: str | None, sysroot: Path | None, as_json: bool
 ) -> Answer:
-    wanted = parse_phases(phases)
-    loaded = inventories.load(inventory, limit, names=sysroot is None)
+    wanted, loaded = together(
+        lambda: parse_phases(phases), lambda: inventories.load(inventory, limit, names=sysroot is None)
+    )
     if sysroot is not None:
         from provision.run.recorded import plan_recorded
 
@@ -138,8 +140,9 @@ def connected(
     phases: Sequence[str],
     reason: str,
     reboot: bool = False,
+    machines: Mapping[str, Machine] | None = None,
 ) -> Any:
-    """A connected run over what was selected of an inventory."""
+    """A connected run over what was selected of an inventory. ``machines``: what stands for those of the inventory."""
     return runner.connected(
         loaded.path,
         limit=loaded.selected(limit).host_names,
@@ -147,12 +150,14 @@ def connected(
         reason=reason,
         say=say_on_stderr,
         reboot=reboot,
+        machines=machines,
     )
 
 
 def _apply(ask: Asked) -> Answer:
-    wanted = parse_phases(ask.phases)
-    loaded = inventories.load(ask.inventory, ask.limit)
+    wanted, loaded = together(
+        lambda: parse_phases(ask.phases), lambda: inventories.load(ask.inventory, ask.limit)
+    )
     reason = f"apply {ask.inventory}"
     with connected(loaded, ask.limit, wanted, reason, ask.reboot) as run:
         plans = run.plans()

@@ -13,18 +13,26 @@ RunError                 something went wrong, exit 1
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from provision.plan import Refusal
 
 EXIT_DONE, EXIT_ERROR, EXIT_USAGE, EXIT_REFUSED, EXIT_LOCKED, EXIT_PENDING = 0, 1, 2, 3, 4, 10
-EXIT_INTERRUPTED = 130
-"""As a shell has it: 128 and the number of SIGINT."""
+EXIT_INTERRUPTED, EXIT_HUNG_UP, EXIT_TERMINATED = 130, 129, 143
+"""As a shell has it: 128 and the number of SIGINT, SIGHUP, SIGTERM."""
+EXITS_TOLD = (EXIT_INTERRUPTED, EXIT_HUNG_UP, EXIT_TERMINATED)
+"""Of a run that was told to end from outside."""
 
 
 class RunError(Exception):
     """Base: the message is for the operator."""
 
     exit_code = EXIT_ERROR
+
+    @property
+    def told(self) -> str:
+        """What the operator reads."""
+        return f"error: {self}"
 
 
 class Refused(RunError):
@@ -41,8 +49,35 @@ class Locked(RunError):
     exit_code = EXIT_LOCKED
 
 
+@dataclass(frozen=True)
+class Away:
+    """A machine that is not reached. ``cause``: after its name; ``next_step``: what to try, and what to look at."""
+
+    machine: str
+    called: str
+    cause: str
+    next_step: str
+
+    @property
+    def why(self) -> str:
+        return f"{self.called} cannot be reached: {self.cause}"
+
+    def __str__(self) -> str:
+        return f"{self.why}. Next: {self.next_step}"
+
+
 class Unreachable(RunError):
-    pass
+    """``machines``: each that is not reached, and why; a text may follow, which is told after them."""
+
+    def __init__(self, machines: Sequence[Away], also: str = "") -> None:
+        self.machines = tuple(machines)
+        self.also = also
+        super().__init__("\n".join([*map(str, machines), *([also] if also else [])]))
+
+    @property
+    def told(self) -> str:
+        errors = [f"error: {one}" for one in self.machines]
+        return "\n".join([*errors, *([self.also] if self.also else [])])
 
 
 class HostChanged(RunError):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import click
@@ -116,12 +117,20 @@ def in_sync(what: str) -> None:
     _line(f"{what} already: 0 changed", fg="green")
 
 
-def to_put_back(found: Sequence[tuple[str, Sequence[str], Sequence[str]]], *, quiet: bool = False) -> None:
-    """What a rollback would do, and what it leaves, machine by machine."""
+def to_put_back(
+    found: Sequence[tuple[str, Sequence[str], Sequence[str]]],
+    ends: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    *,
+    quiet: bool = False,
+) -> None:
+    """What a rollback would do, and what it leaves, machine by machine; before that what serves there and would
+    not any more."""
     if quiet:
         return
     for machine, todo, said in found:
         _line(machine, bold=True)
+        for line in ends.get(machine, ()):
+            _line(f"   ENDS  {line}", fg="red", bold=True)
         for line in said:
             _line(f"   note  {line}")
         for line in todo:

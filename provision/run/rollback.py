@@ -15,7 +15,8 @@ from provision.acts.voice import Voice
 from provision.host import keeping
 from provision.host.changes import Change
 from provision.host.moves import Reason, Reboot
-from provision.run import host_journal, present, rebooting
+from provision.inventory.here import as_far_as_here
+from provision.run import ended, host_journal, present, rebooting
 from provision.run.commands import Answer, connected, finish
 from provision.run.errors import EXIT_DONE, EXIT_ERROR, EXIT_PENDING, EXIT_USAGE, ActFailed, RunError
 from provision.run.moved import refuse_while_moving
@@ -25,12 +26,13 @@ from provision.spec import Machine
 
 @dataclass(frozen=True)
 class Before:
-    """A machine before its rollback."""
+    """A machine before its rollback. ``ends``: a line for each service that stops with its container."""
 
     machine: Machine
     host: Host
     changes: tuple[Change, ...]
     look: undo.Look
+    ends: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -50,17 +52,25 @@ def rollback(name: str, limit: Sequence[str], yes: bool, as_json: bool, may_rebo
 
 
 def _rollback(name: str, limit: Sequence[str], yes: bool, as_json: bool, may_reboot: bool) -> Answer:
-    loaded = inventory.load(name, limit, names=False)
-    with connected(loaded, limit, (), f"rollback {name}", may_reboot) as run:
+    loaded = inventory.load(name, limit, names=False, forward=False)
+    here = {one.name: as_far_as_here(one) for one in loaded.machines}
+    with connected(loaded, limit, (), f"rollback {name}", may_reboot, here) as run:
         session: Session = run.session
         machines = [_look(session, machine) for machine in run.machines]
         present.to_put_back(
-            [(before.machine.name, before.look.todo, before.look.said) for before in machines], quiet=as_json
+            [(before.machine.name, before.look.todo, before.look.said) for before in machines],
+            {before.machine.name: before.ends for before in machines},
+            quiet=as_json,
         )
         todo = sum(len(before.look.todo) for before in machines)
         document: dict[str, Any] = {
             "machines": [
-                {"machine": before.machine.name, "todo": before.look.todo, "said": before.look.said}
+                {
+                    "machine": before.machine.name,
+                    "todo": before.look.todo,
+                    "said": before.look.said,
+                    "stops": before.ends,
+                }
                 for before in machines
             ]
         }
@@ -80,10 +90,11 @@ def _rollback(name: str, limit: Sequence[str], yes: bool, as_json: bool, may_reb
 
 def _look(session: Session, machine: Machine) -> Before:
     session.take_lock(machine)
-    refuse_while_moving(session, machine)
+    records = refuse_while_moving(session, machine)
     host = session.host(machine.host_name)
     changes = keeping.changes_on(host)
-    return Before(machine, host, changes, undo.look(host, changes))
+    look = undo.look(host, changes)
+    return Before(machine, host, changes, look, tuple(ended.told(machine, look.todo, records)))
 
 
 def _put_back(session: Session, before: Before) -> After:

@@ -6,7 +6,7 @@ import base64
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyinfra.api.host import Host
@@ -17,6 +17,7 @@ from provision.acts import cutover, service, stack
 from provision.acts.voice import Voice
 from provision.host import transport
 from provision.host.last_run import BACK
+from provision.inventory.here import as_far_as_here
 from provision.migrate import standing
 from provision.planner import settle
 from provision.run import host_journal, present
@@ -34,7 +35,7 @@ from provision.stack.held import Held
 @dataclass(frozen=True)
 class Before:
     """A service before it goes back. ``back``: the profile that served before, as it was kept; None: there is none,
-    ``said`` says why."""
+    ``said`` says why. ``whole``: does this controller have all files that the profile of the inventory is made of?"""
 
     machine: Machine
     host: Host
@@ -42,6 +43,14 @@ class Before:
     held: Held
     back: DesiredService | None
     said: str
+    whole: bool = True
+
+
+_NOT_REMEMBERED = (
+    "what gives way is not remembered as taken back: this controller lacks files that the inventory names, so which "
+    "profile that was cannot be told, and the next apply could put it into service again. Next: change it in the "
+    "inventory before that"
+)
 
 
 def rollback(name: str, limit: Sequence[str], wanted: str, yes: bool, as_json: bool) -> int:
@@ -50,10 +59,16 @@ def rollback(name: str, limit: Sequence[str], wanted: str, yes: bool, as_json: b
 
 
 def _rollback(name: str, limit: Sequence[str], wanted: str, yes: bool, as_json: bool) -> Answer:
-    loaded = inventory.load(name, limit, names=False)
-    with connected(loaded, limit, (), f"rollback {name} --service {wanted}", False) as run:
+    loaded = inventory.load(name, limit, names=False, forward=False)
+    here = {one.name: as_far_as_here(one) for one in loaded.machines}
+    with connected(loaded, limit, (), f"rollback {name} --service {wanted}", False, here) as run:
         session: Session = run.session
-        found = [before for machine in run.machines for before in _look(session, machine, wanted)]
+        whole = {one.name for one in loaded.machines if here[one.name] is one}
+        found = [
+            replace(before, whole=machine.name in whole)
+            for machine in run.machines
+            for before in _look(session, machine, wanted)
+        ]
         if not found:
             raise ValueError(f"--service {wanted}: no service of kpro's in {name} has this name")
         todo = [(before, _text(before)) for before in found if before.back is not None]
@@ -150,6 +165,8 @@ def _go_back(session: Session, before: Before) -> tuple[tuple[str, ...], int]:
         if was is not None:
             again = "No run puts what was taken back into service again, until it changes in the inventory"
             session.say(f"{host.name}: {again}, or in the guest: rm {was.path}")
+        elif not before.whole and before.held.stands:
+            session.say(f"{host.name}: {_NOT_REMEMBERED}")
         _note(session, before, "rolled back", **item, back=[_text(before)], left=[])
     except RunError as error:
         session.problems.append(error)

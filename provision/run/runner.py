@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import gevent
 import pyinfra
 from pyinfra.api.config import Config
 from pyinfra.api.connect import connect_all, disconnect_all
@@ -21,9 +22,11 @@ from pyinfra.context import ctx_config, ctx_inventory, ctx_state
 from provision.host import reconnect, transport
 from provision.migrate.standing import Migrating
 from provision.plan import Plan
-from provision.run.errors import EXIT_ERROR, EXIT_INTERRUPTED, CandidateRefused, RunError, Unreachable
+from provision.run import ending
+from provision.run.errors import EXIT_ERROR, CandidateRefused, RunError, Unreachable
+from provision.run.reaching import away
 from provision.run.session import Session
-from provision.run.told import quiet
+from provision.run.told import quiet, silent
 from provision.spec import Machine
 from provision.templates import house
 
@@ -198,9 +201,11 @@ def connected(
                 if isinstance(error, Exception):
                     session.tell_end(str(error))
                 if isinstance(error, KeyboardInterrupt):
-                    session.ended = EXIT_INTERRUPTED
+                    session.ended = ending.code()
                     for line in session.tried.left_alone():
                         session.say(line)
+                    if session.untouched() and ending.last() is None:
+                        raise ending.Ended(ending.NOTHING) from error
                 raise
             finally:
                 # After an interrupt operations may still be under way; ended ones have nothing to kill.
@@ -222,19 +227,29 @@ def _stand_for(data: Mapping[str, dict[str, Any]], machines: Mapping[str, Machin
 
 def _connect(state: State) -> None:
     state.set_stage(StateStage.Connect)
-    errors: dict[str, Any] = {}
+    errors: dict[str, str] = {}
+    attempts: dict[str, Any] = {}
 
     class Errors(BaseStateCallback):
         @staticmethod
+        def host_before_connect(state: State, host: Host) -> None:
+            attempts[host.name] = gevent.getcurrent()
+
+        @staticmethod
         def host_connect_error(state: State, host: Host, error: Any) -> None:
-            errors[host.name] = error
+            errors[host.name] = str(error)
 
     state.add_callback_handler(Errors())  # type: ignore[no-untyped-call]
-    with suppress(PyinfraError):
+    hub = gevent.get_hub()
+    # What pyinfra does not expect of an attempt, such as a key that cannot be read, has no callback, and a traceback.
+    hub.NOT_ERROR = (*hub.NOT_ERROR, PyinfraError)
+    with suppress(PyinfraError), silent():
         connect_all(state)
+    for name, attempt in attempts.items():
+        if isinstance(error := getattr(attempt, "exception", None), PyinfraError):
+            errors.setdefault(name, str(error))
     for host in state.inventory:
         reconnect.notice_silence(host)
     if errors:
-        raise Unreachable(
-            "\n".join(f"{name} cannot be reached: {error}" for name, error in sorted(errors.items()))
-        )
+        machines = {host.data.machine.name: host.data.machine for host in state.inventory}
+        raise Unreachable(away(errors, machines.values()))

@@ -102,6 +102,10 @@ class Session:
             self._journal.begin(self.reason, phases=self.phases, **self.facts)
         return self._journal
 
+    def untouched(self) -> bool:
+        """Has nothing been begun? Before anything is touched there is a journal."""
+        return self._within is None and self._journal is None
+
     def open_journal(self) -> None:
         """Before anything is touched. Raises RunError when it cannot be written."""
         _ = self.journal
@@ -275,8 +279,8 @@ class Session:
         self._locks.release_all(self.say)
         if self._journal is not None:
             failed = sorted(host.name for host in self.state.failed_hosts)
-            changed = [item.id for item in self.changed]
             try:
+                changed = [item.id for item in self.changed]
                 self._journal.write("end", failed=failed, changed=changed, exit=self.exit_code)
             except RunError as error:
                 self.say(str(error))

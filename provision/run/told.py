@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
 import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from pyinfra.api.host import Host
@@ -51,9 +53,28 @@ def _name(state: State, op_hash: str) -> str:
 
 
 def quiet() -> None:
-    """How many commands an operation sent before it failed says nothing here: why it failed is told by the run."""
+    """How many commands an operation sent before it failed says nothing here: why it failed is told by the run. Nor
+    does a list of known hosts that is not there yet: each host is new then, and that is told."""
     logging.getLogger("pyinfra").addFilter(_says_something)
 
 
+@contextlib.contextmanager
+def silent() -> Iterator[None]:
+    """While hosts are connected: the run itself tells which machine is not reached, and why."""
+    pyinfra = logging.getLogger("pyinfra")
+    pyinfra.addFilter(_is_no_failure)
+    try:
+        yield
+    finally:
+        pyinfra.removeFilter(_is_no_failure)
+
+
+_SAYS_NOTHING = re.compile(r"executed \d+ commands|Failed to load host keys from .*No such file")
+
+
 def _says_something(record: logging.LogRecord) -> bool:
-    return re.search(r"executed \d+ commands", record.getMessage()) is None
+    return _SAYS_NOTHING.search(record.getMessage()) is None
+
+
+def _is_no_failure(record: logging.LogRecord) -> bool:
+    return record.levelno < logging.ERROR

@@ -7,11 +7,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
+from provision.data.engines import KEY_VARIABLES
 from provision.data.launch import Launch
 from provision.stack import candidate, sameness, trials
 from provision.stack.cutover import TakenBack
 from provision.stack.desired import DesiredService
 from provision.stack.held import Held
+from provision.stack.staged import variables_of
 from provision.stack.trials import Trial
 
 FOLDERS = ("/var/lib/kpro/last-good", "/var/lib/kpro/before")
@@ -61,7 +63,10 @@ def _kept(
             f"{own.name}: what served before did so at {url}, and the inventory says {own.url}: put its port and "
             "address back there, then go back"
         )
-    kept = replace(own, unit=unit, environment=environment, digest=digest[1], launch=Launch())
+    # Its key is the one that it served with: the operator's file may hold another one by now, or lie elsewhere.
+    variables = variables_of(environment)
+    key = next((variables[name] for name in KEY_VARIABLES if variables.get(name)), None)
+    kept = replace(own, unit=unit, environment=environment, key=key, digest=digest[1], launch=Launch())
     return replace(kept, trial=None, candidate=None, staging="back"), ""
 
 

@@ -7,6 +7,8 @@ import sys
 
 import click
 
+from checks.judged import AllAtOnce
+
 EPILOG = """
 \b
 Examples:
@@ -20,7 +22,7 @@ Exit codes: 0 looked, whatever was seen (the word is in "state"), 1 a machine co
 """
 
 
-@click.command(epilog=EPILOG)
+@click.command(cls=AllAtOnce, epilog=EPILOG)
 @click.argument("inventory")
 @click.option(
     "--limit", multiple=True, metavar="NAME", help="Only these machines, guests or groups; wildcards count."

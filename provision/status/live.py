@@ -41,7 +41,8 @@ def _status(inventory: str, limit: Sequence[str], as_json: bool) -> Answer:
             found.append(_of(loaded.path, machine, hosts, inventory))
         except RunError as error:
             down = True
-            say_on_stderr(f"error: {error}")
+            if as_json:
+                say_on_stderr(error.told)
             found.append(unreachable(machine, str(error)))
     if not as_json:
         from provision.status.show import show

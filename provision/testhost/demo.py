@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ import click
 
 from provision.data import demo
 from provision.data.demo import CONTAINER
-from provision.run.errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_LOCKED, EXIT_REFUSED, EXIT_USAGE
+from provision.run import ending
+from provision.run.errors import EXIT_DONE, EXIT_LOCKED, EXIT_REFUSED, EXIT_USAGE, EXITS_TOLD, RunError
 from provision.testhost import demo_files
 from provision.testhost.telling import Telling
 
@@ -21,6 +23,8 @@ INVENTORY = "demo_quick"
 _FIRST_APPLY = 2
 """Up to here no container was made by this run."""
 _REMOVAL = f"lxc-stop -k -n {CONTAINER}; lxc-destroy -n {CONTAINER}"
+CLEAN_SECONDS = 120
+_REMOVING = f"the container {CONTAINER} is removed first, {{}} s at most; should it stay: {_REMOVAL}"
 _MARK = f"# Written by kpro for demo/{CONTAINER}."
 
 
@@ -29,6 +33,11 @@ def run(commands: Any, *, keep: bool) -> int:
 
     Whatever happens, nothing is left running, unless ``keep``.
     """
+    with ending.listening():
+        return _run(commands, keep=keep)
+
+
+def _run(commands: Any, *, keep: bool) -> int:
     parts: list[tuple[str, Callable[[], int]]] = [
         ("make the engine's wheel and a tiny model", _files),
         (
@@ -57,7 +66,7 @@ def run(commands: Any, *, keep: bool) -> int:
         click.secho(f"error: {error}", fg="red", err=True)
         code = 1
     except KeyboardInterrupt:
-        code = EXIT_INTERRUPTED
+        code = ending.code()
     finally:
         if len(times) <= _FIRST_APPLY and _nothing_made(code, earlier):
             _say_nothing_made(code)
@@ -69,7 +78,7 @@ def run(commands: Any, *, keep: bool) -> int:
                 err=True,
             )
         else:
-            _clean_up()
+            _clean_up_first()
     _report(times, code)
     telling.end(code, lambda text: click.echo(f"  {text}", err=True))
     return code
@@ -107,7 +116,7 @@ def _report(times: list[tuple[str, float]], code: int) -> None:
         click.secho(
             "  the service in the container answered; a second run changed nothing", fg="green", err=True
         )
-    elif code == EXIT_INTERRUPTED:
+    elif code in EXITS_TOLD:
         click.secho("  interrupted; run it again to see all of it", fg="yellow", err=True)
     else:
         click.secho(f"  ended with {code}; the reasons are above", fg="red", err=True)
@@ -123,6 +132,17 @@ def _ours() -> Path | None:
         return None
 
 
+def _clean_up_first() -> None:
+    """Whatever is pressed meanwhile: it ends right after this."""
+    try:
+        with suppress(KeyboardInterrupt), ending.held(_REMOVING.format(CLEAN_SECONDS), CLEAN_SECONDS):
+            _clean_up()
+    except RunError as error:
+        click.secho(
+            f"container {CONTAINER} may be left: {error}; remove it with\n  {_REMOVAL}", fg="red", err=True
+        )
+
+
 def _clean_up() -> None:
     """Removes the demonstration's container, and only a container that says it is that."""
     folder = _lxcpath()
@@ -134,8 +154,17 @@ def _clean_up() -> None:
     shutil.rmtree(folder / f".kpro-{CONTAINER}.partial", ignore_errors=True)
     if _ours() is None:
         return
-    subprocess.run(["lxc-stop", "-k", "-n", CONTAINER], capture_output=True, check=False)
-    done = subprocess.run(["lxc-destroy", "-n", CONTAINER], capture_output=True, text=True, check=False)
+    # In sessions of their own: a Ctrl-C of the terminal goes to all that share this one's.
+    subprocess.run(
+        ["lxc-stop", "-k", "-n", CONTAINER], capture_output=True, check=False, start_new_session=True
+    )
+    done = subprocess.run(
+        ["lxc-destroy", "-n", CONTAINER],
+        capture_output=True,
+        text=True,
+        check=False,
+        start_new_session=True,
+    )
     Path("/run/kpro/guests", CONTAINER).unlink(missing_ok=True)
     if done.returncode == 0:
         click.echo(

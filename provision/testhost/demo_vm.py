@@ -7,7 +7,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,8 +19,8 @@ from provision.data.demo import CONTAINER
 from provision.driver import cache as prebuilt
 from provision.driver import command as build_driver
 from provision.driver.archive import Prebuilt
-from provision.run import journal
-from provision.run.errors import EXIT_DONE, EXIT_ERROR, EXIT_INTERRUPTED, EXIT_LOCKED, EXIT_PENDING
+from provision.run import ending, journal
+from provision.run.errors import EXIT_DONE, EXIT_ERROR, EXIT_LOCKED, EXIT_PENDING, EXITS_TOLD, RunError
 from provision.testhost import demo_files
 from provision.testhost.files import write_whole
 from provision.testhost.report import Demo, GateSeen, GpuSeen, Timed, claims, complete, render
@@ -36,6 +36,8 @@ T = TypeVar("T")
 
 INVENTORY, PARTS = "demo", 7
 GPUS = (bdf(0), bdf(1))
+END_SECONDS = 120
+_ENDING = f"the virtual host is ended first, {END_SECONDS} s at most"
 
 LOOK_AT_GPUS = "for g in {gpus}; do echo $g $(basename $(readlink /sys/bus/pci/devices/$g/driver)); done"
 NODES = (
@@ -77,14 +79,15 @@ class Story:
 
 def build() -> int:
     """Builds what is missing, as root, so that everything else runs as anybody. Gives the exit code."""
-    try:
-        return _driver(_image().kernel)
-    except (OSError, TestHostError) as error:
-        click.secho(f"error: {error}", fg="red", err=True)
-    except KeyboardInterrupt:
-        click.secho("interrupted", fg="yellow", err=True)
-        return EXIT_INTERRUPTED
-    return EXIT_ERROR
+    with ending.listening():
+        try:
+            return _driver(_image().kernel)
+        except (OSError, TestHostError) as error:
+            click.secho(f"error: {error}", fg="red", err=True)
+        except KeyboardInterrupt:
+            click.secho("interrupted", fg="yellow", err=True)
+            return ending.code()
+        return EXIT_ERROR
 
 
 def _image() -> Image:
@@ -100,6 +103,11 @@ def _driver(kernel: str) -> int:
 
 def run(commands: Any, *, keep: bool) -> int:
     """Gives the exit code. ``commands`` is provision.run.commands. Nothing is left running, unless ``keep``."""
+    with ending.listening():
+        return _run(commands, keep=keep)
+
+
+def _run(commands: Any, *, keep: bool) -> int:
     _forget_the_dead()
     story = Story(commands, Telling("demo", [f"apply {INVENTORY}"]))
     code, stopped, kept = EXIT_DONE, None, ""
@@ -115,11 +123,14 @@ def run(commands: Any, *, keep: bool) -> int:
         except (OSError, TestHostError) as error:
             code, stopped = EXIT_ERROR, str(error)
         except KeyboardInterrupt:
-            code, stopped = EXIT_INTERRUPTED, ""
+            code, stopped = ending.code(), ""
+        # One that does not end in time is ended with this process, by its leash.
+        with suppress(KeyboardInterrupt, RunError), ending.held(_ENDING, END_SECONDS):
+            stack.close()
     seen = replace(story.seen, exit_code=code, stopped=stopped)
     if seen.boot_seconds is None:
-        said = "interrupted" if code == EXIT_INTERRUPTED else f"error: {stopped}"
-        click.secho(said, fg="yellow" if code == EXIT_INTERRUPTED else "red", err=True)
+        said = "interrupted" if code in EXITS_TOLD else f"error: {stopped}"
+        click.secho(said, fg="yellow" if code in EXITS_TOLD else "red", err=True)
     else:
         click.echo("\n" + render(seen, colour=sys.stderr.isatty()) + kept, err=True, nl=False)
         code = code if code or complete(seen) else EXIT_ERROR

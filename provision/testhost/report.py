@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from provision.run.errors import EXIT_INTERRUPTED
+from provision.run.errors import EXITS_TOLD
 
 SHOWN, WRONG, NOT_SHOWN = "shown", "WRONG", "not shown"
 _COLOURS = {SHOWN: "green", WRONG: "red", NOT_SHOWN: "yellow"}
@@ -81,7 +81,7 @@ class Claim(NamedTuple):
 
 def claims(demo: Demo) -> tuple[Claim, ...]:
     """What the demonstration is for, part by part, in the order of the runbook."""
-    cut = demo.exit_code == EXIT_INTERRUPTED
+    cut = demo.exit_code in EXITS_TOLD
     return tuple(
         claim._replace(state=NOT_SHOWN) if cut and claim.state == WRONG else claim for claim in _claims(demo)
     )
@@ -158,7 +158,7 @@ def _end(demo: Demo) -> str:
         rest = "; the service's gate judged a composed record: REPLAYED" if replayed else ""
         return f"everything was shown{rest}"
     lacking = [claim.what for claim in claims(demo) if claim.state != SHOWN]
-    if demo.exit_code == EXIT_INTERRUPTED:
+    if demo.exit_code in EXITS_TOLD:
         return f"interrupted; not shown: {', '.join(lacking)}" if lacking else "interrupted"
     why = f": {demo.stopped}" if demo.stopped else ""
     parts = f"; not shown or wrong: {', '.join(lacking)}" if lacking else ""

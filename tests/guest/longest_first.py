@@ -28,6 +28,7 @@ SECONDS: dict[str, float] = {
     "test_connector.py": 50,
     "test_connector_proxmox.py": 50,
     "test_connector_controllers.py": 40,
+    "test_foreign.py": 50,
     "test_answers.py": 40,
     "test_copy_cuts.py": 40,
     "test_engines.py": 30,

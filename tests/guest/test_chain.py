@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -18,7 +19,7 @@ from provision.testhost import demo_files
 from provision.testhost.index import serve_index
 from tests.controller import BIN
 from tests.guest.place import Place
-from tests.guest.rig import LXC, Container, Sshd
+from tests.guest.rig import LXC, Container, Sshd, eventually
 
 REMOTE_COMMANDS = 40
 
@@ -175,14 +176,16 @@ def test_two_applies_at_once_the_second_ends_with_4_and_names_the_owner(place: P
 
 def test_a_new_run_waits_for_a_command_that_outlived_its_controller(place: Place) -> None:
     Path("/run/kpro").mkdir(mode=0o700, exist_ok=True)
-    left = subprocess.Popen(["flock", "-s", "/run/kpro/busy", "sleep", "6"])
-    time.sleep(0.3)
-    started = time.monotonic()
-    done = place.apply()
-    assert done.returncode == 0
-    assert "a command of an earlier run still works there" in done.stderr
-    assert left.poll() is not None
-    assert time.monotonic() - started > 4
+    with Path("/run/kpro/busy").open("a") as left:
+        fcntl.flock(left, fcntl.LOCK_SH)
+        run = place.start_apply()
+        said = place.folder / "apply.log"
+        waits = "a command of an earlier run still works there"
+        eventually(lambda: waits in said.read_text() or run.poll() is not None, "it says that it waits", 120)
+        assert waits in said.read_text()
+        time.sleep(2)
+        assert run.poll() is None, said.read_text()
+    assert run.wait(120) == 0, said.read_text()
 
 
 def test_a_service_that_does_not_generate_never_replaces_one_that_does(place: Place) -> None:

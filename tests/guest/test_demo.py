@@ -49,14 +49,17 @@ def test_the_demonstration_goes_from_nothing_to_an_answer_and_leaves_nothing() -
     assert not demo.folder(demo.MACHINE_MODELS).exists()
 
 
-def test_an_interrupted_demonstration_leaves_nothing_running() -> None:
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
+def test_an_interrupted_demonstration_leaves_nothing_running(number: int, code: int) -> None:
     process = _demo()
     until = time.monotonic() + 240
     while not (LXC / CONTAINER / "config").exists() and time.monotonic() < until:
         time.sleep(0.1)
-    os.kill(process.pid, signal.SIGINT)
+    os.kill(process.pid, number)
     said, _ = process.communicate(timeout=240)
-    assert process.returncode == 130, said[-3000:]
+    assert process.returncode == code, said[-3000:]
     assert not (LXC / CONTAINER).exists()
     assert "Traceback" not in said
     assert "interrupted" in said

@@ -141,7 +141,7 @@ def test_a_fenced_service_starts_neither_at_a_boot_nor_by_hand_and_starts_again_
     assert fence.look(end).up
     said = end.sh(f"systemctl start {unit}; systemctl cat {unit}; journalctl -b -u {unit} --output cat")
     assert "was moved to kpro5" in said
-    assert "provision migrate SOURCE TARGET --rollback" in said
+    assert "provision migrate SOURCE-INVENTORY TARGET-INVENTORY --rollback" in said
     assert f"/var/lib/kpro/migrated/{end.service.name}" in said.splitlines()[-1]
     fence.take_away(end, RUN)
     assert fence.look(end).away

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -99,7 +100,20 @@ def test_a_killed_controller_is_followed_by_another_that_goes_on(place: Place, p
     back(place)
 
 
-def test_ctrl_c_in_the_cut_over_brings_the_source_back_and_a_kill_leaves_a_way_back(
+@contextmanager
+def another_controller(place: Place) -> Iterator[None]:
+    """It has both inventories and the keys to the hosts; of wheels, model and API key it has nothing."""
+    away = {path: path.with_name(f"{path.name}.away") for path in (place.files, place.key)}
+    for path, there in away.items():
+        path.rename(there)
+    try:
+        yield
+    finally:
+        for path, there in away.items():
+            there.rename(path)
+
+
+def test_ctrl_c_in_the_cut_over_brings_the_source_back_and_a_kill_leaves_a_way_back_to_another_controller(
     place: Place, pair: Pair
 ) -> None:
     running = cut_at(place, "drain", "done")
@@ -110,6 +124,31 @@ def test_ctrl_c_in_the_cut_over_brings_the_source_back_and_a_kill_leaves_a_way_b
     assert place.answer(pair.a)
     again = cut_at(place, "drain", "done", "--resume")
     place.kill(again)
+    with another_controller(place):
+        refused = place.migrate("--resume", "--yes")
+        assert refused.returncode == 2, refused.stderr
+        for field in ("engine.wheelhouse", "model.folder", "api_key_file"):
+            assert sum(f".{field}: " in line for line in refused.stderr.splitlines()) == 1, refused.stderr
+        assert "the step configure needs it" in refused.stderr
+        back(place)
+    rolled = [event for event in place.events() if event.get("step") == "lock"]
+    assert rolled[-1]["state"] == "undone"
+
+
+def test_sigterm_in_the_cut_over_brings_the_source_back_and_ctrl_c_on_top_of_it_waits_for_that(
+    place: Place, pair: Pair
+) -> None:
+    running = cut_at(place, "drain", "done")
+    running.send_signal(signal.SIGTERM)
+    time.sleep(0.4)
+    if running.poll() is None:
+        running.send_signal(signal.SIGINT)
+    code, said = ended(place, running)
+    assert code == 143, said
+    assert place.answer(pair.a), said
+    assert "NOBODY ANSWERS" not in said
+    assert "--rollback takes it back" in said
+    assert "run again" not in said
     back(place)
 
 

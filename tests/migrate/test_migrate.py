@@ -125,4 +125,45 @@ def test_what_the_source_writes_until_it_stops_arrives_and_the_source_is_given_u
     assert place.answer(pair.b)
     refused = place.apply(host="a")
     assert (refused.returncode, "for good" in refused.stderr) == (3, True)
+    _one_reason_each_way(place)
+    _and_it_moves_back_like_any_other(place, pair)
     place.start_over()
+
+
+def _reasons(place: Place, *words: str) -> list[dict[str, str]]:
+    done = place.provision("migrate", *words, "--dry-run", "--json")
+    found: list[dict[str, str]] = json.loads(done.stdout)["refusals"]
+    assert done.returncode == (3 if found else 0), done.stderr
+    return found
+
+
+def _one_reason_each_way(place: Place) -> None:
+    a, b = str(place.folder / "a.py"), str(place.folder / "b.py")
+    (gone,) = _reasons(place, a, b)
+    assert "tiny was moved to b for good (run " in gone["seen"]
+    assert f"to move it back, provision migrate {b} {a}" in gone["next"]
+    began = place.migrate("--yes", "--json")
+    assert (began.returncode, json.loads(began.stdout)["refusals"][0]["seen"]) == (3, gone["seen"])
+    assert "for good" in place.apply(host="a").stderr, "the state file is there again"
+    assert _reasons(place, b, a) == []
+
+
+def _and_it_moves_back_like_any_other(place: Place, pair: Pair) -> None:
+    a, b = str(place.folder / "a.py"), str(place.folder / "b.py")
+    pair.b.sh("echo on b >/srv/data/adapters/list")
+    ends = place.provision("rollback", b, "--json").stdout
+    assert "tiny serves in container kpro-llm, and ends with it: it was moved here from a for good" in ends
+    done = place.provision("migrate", b, a, "--yes")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert place.answer(pair.a)
+    assert not place.answer(pair.b)
+    assert pair.a.inside("cat /srv/data/adapters/list").strip() == "on b"
+    (swapped,) = _reasons(place, a, b)
+    assert f"provision migrate {b} {a} --rollback brings it back to b" in swapped["next"]
+    (same,) = _reasons(place, b, a)
+    assert f"provision migrate {b} {a} --finalize, or --rollback" in same["next"]
+    done = place.provision("migrate", b, a, "--finalize", "--yes")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert place.answer(pair.a)
+    assert place.apply(host="b").returncode == 3
+    assert "in sync" in place.provision("plan", a).stderr

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NoReturn
 
 from provision.host.transport import TransportError
-from provision.migrate.traffic import judge, runtime
+from provision.migrate.traffic import judge, place, runtime
+from provision.migrate.traffic.door import Entrance
 from provision.migrate.traffic.judge import Answers
-from provision.migrate.traffic.port import Seen, TrafficError, Who
+from provision.migrate.traffic.messages import Address
+from provision.migrate.traffic.port import Door, Known, Role, Seen, TrafficError, Who
 from provision.migrate.traffic.runtime import CMAINT, FDRAIN, Backend, NotRead, Server
 from provision.migrate.traffic.stats_socket import NoSocket, ask
 from provision.migrate.traffic.ways import Way
@@ -40,17 +43,36 @@ class Proxy:
     def name(self) -> str:
         return f"HAProxy on {self.host} ({self.spec.socket})"
 
-    def check(self, *, begun: bool = False, cold: bool = False) -> list[Refusal]:
+    def check(self, *, begun: bool = False, cold: bool = False, known: Known | None = None) -> list[Refusal]:
         questions = ["show cli level", "show info", "show servers state", "show stat"]
         try:
             answers = Answers(*ask(self.way, self.spec.socket, questions))
-            return judge.answered(self.spec, self.host, answers, begun=begun, cold=cold)
+            return judge.answered(self.spec, self.host, answers, begun=begun, cold=cold, known=known)
         except NoSocket as error:
             return [judge.no_socket(self.spec, self.host, str(error))]
         except NotRead as error:
             return [judge.not_read(self.spec, self.host, str(error))]
         except TransportError as error:
             return [judge.not_reached(self.host, str(error))]
+
+    def notes(self, known: Known) -> list[str]:
+        try:
+            return list(place.notes(self.spec, self._backend(), known))
+        except TrafficError:
+            return []
+
+    def door(self, who: Role, *, led: bool) -> Door:
+        name = self.spec.source if who == "source" else self.spec.target
+        server = self._server(self._backend(), name)
+        return Entrance(
+            self.way,
+            Address(server.host, server.port, "any" if server.tls else ""),
+            self.host,
+            f"server {name} ({server.address}) of backend {self.spec.backend}",
+            server.healthy,
+            f"write address and port of the {who}'s service in the line of server {name} in haproxy.cfg, and reload "
+            "HAProxy",
+        )
 
     def lives(self) -> list[Refusal]:
         try:
@@ -129,10 +151,18 @@ class Proxy:
 
     def afterwards(self) -> tuple[str, ...]:
         spec = self.spec
-        return (
+        found = [
             f"in haproxy.cfg on {self.host}, backend {spec.backend}: remove the line of server {spec.source}, and the "
-            f"word 'backup' from the line of server {spec.target}; then reload HAProxy",
-        )
+            f"word 'backup' from the line of server {spec.target}; then reload HAProxy"
+        ]
+        with suppress(TrafficError):
+            if (source := self._backend().server(spec.source)) is not None and source.admin & FDRAIN:
+                found.append(
+                    f"server {spec.backend}/{spec.source} is still drained: kpro did that for the move, and the reload "
+                    "forgets it; where its line is to stay, at the socket, once something serves there again: set "
+                    f"server {spec.backend}/{spec.source} state ready"
+                )
+        return tuple(found)
 
     def _backend(self) -> Backend:
         try:

@@ -11,8 +11,10 @@ from typing import NoReturn, get_args
 
 from provision.host.transport import Completed, TransportError
 from provision.migrate.traffic import program
-from provision.migrate.traffic.port import Seen, TrafficError, Who
+from provision.migrate.traffic.door import Entrance, of_url
+from provision.migrate.traffic.port import Door, Known, Role, Seen, TrafficError, Who
 from provision.migrate.traffic.told import last_lines, secrets, shown
+from provision.migrate.traffic.ways import here
 from provision.plan import Refusal
 from provision.spec_migration import Hooks
 
@@ -34,7 +36,7 @@ class Programs:
     def name(self) -> str:
         return "hooks on this controller"
 
-    def check(self, *, begun: bool = False, cold: bool = False) -> list[Refusal]:
+    def check(self, *, begun: bool = False, cold: bool = False, known: Known | None = None) -> list[Refusal]:
         seen = self.state()
         if seen.who == "unknown":
             return [
@@ -57,6 +59,26 @@ class Programs:
                 )
             ]
         return []
+
+    def notes(self, known: Known) -> list[str]:
+        if self.spec.probe is not None:
+            return []
+        return [
+            "where the hooks lead is their 'check' to say: without probe='http://…', an address that clients ask, it "
+            "is not proven that the very service answers there"
+        ]
+
+    def door(self, who: Role, *, led: bool) -> Door | None:
+        """Only the one who gets the requests answers at the address of all."""
+        if self.spec.probe is None or not led:
+            return None
+        return Entrance(
+            here,
+            of_url(self.spec.probe),
+            "this controller",
+            f"{self.spec.probe} (probe)",
+            mend=f"lead requests to the {who}'s service ({self._words('back' if who == 'source' else 'switch')})",
+        )
 
     def lives(self) -> list[Refusal]:
         return self.check(begun=True, cold=True)

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from provision.migrate.traffic import runtime
-from provision.migrate.traffic.port import Seen
+from provision.migrate.traffic import place, runtime, taken
+from provision.migrate.traffic.port import Known, Role, Seen
 from provision.migrate.traffic.runtime import Backend, Server
 from provision.plan import Refusal
 from provision.spec_migration import HAProxy
 
 _WHERE = "migration.traffic"
-_FOREIGN = "somebody set that, and kpro takes away nothing that it has not set"
-
-
 _BESIDE = "a source that is not stopped and fenced goes on to answer beside the target"
 
 
@@ -45,7 +42,9 @@ class Answers:
     stats: str
 
 
-def answered(spec: HAProxy, host: str, said: Answers, *, begun: bool, cold: bool) -> list[Refusal]:
+def answered(
+    spec: HAProxy, host: str, said: Answers, *, begun: bool, cold: bool, known: Known | None = None
+) -> list[Refusal]:
     """All that speaks against it, at once. Raises NotRead."""
     found = []
     if said.level.strip() != "admin":
@@ -68,7 +67,7 @@ def answered(spec: HAProxy, host: str, said: Answers, *, begun: bool, cold: bool
         )
     be = runtime.backend(spec.backend, said.states, said.stats)
     if be is not None:
-        return found + list(_of_backend(spec, be, _WHERE, begun=begun, cold=cold))
+        return found + list(_of_backend(spec, be, _WHERE, begun=begun, cold=cold, known=known))
     has = ", ".join(runtime.backends(said.states)) or "none with servers"
     missing = Refusal(
         f"{_WHERE}.backend",
@@ -106,19 +105,26 @@ def not_reached(host: str, seen: str) -> Refusal:
     )
 
 
-def _of_backend(spec: HAProxy, be: Backend, where: str, *, begun: bool, cold: bool) -> Iterator[Refusal]:
+def _of_backend(
+    spec: HAProxy, be: Backend, where: str, *, begun: bool, cold: bool, known: Known | None
+) -> Iterator[Refusal]:
     source, target = be.server(spec.source), be.server(spec.target)
+    strayed = place.refused(spec, be, known) if known is not None else []
+    yield from strayed
     yield from _names(spec, be, where)
     yield from _form(be, where)
-    for server, name in ((source, spec.source), (target, spec.target)):
+    roles: tuple[tuple[Server | None, Role], ...] = ((source, "source"), (target, "target"))
+    for server, role in roles:
         if server is not None:
-            yield from _set_by_others(server, name, where, begun)
+            yield from taken.off(server, be, where, begun, taken.left(server, role, known))
     if source is not None and target is not None:
         yield from _lines(source, target, be, where)
         yield from _ways_around(source, target, be, where)
     if source is not None and cold:
         yield from _alive(source, be, where)
-    if source is not None and not begun and not cold and not source.healthy:
+    # One that is taken off, or that is another host's, is told above.
+    told = bool(strayed) or (source is not None and bool(source.admin & ~runtime.CMAINT))
+    if source is not None and not begun and not cold and not source.healthy and not told:
         yield Refusal(
             where,
             source.words(),
@@ -194,44 +200,6 @@ def _form(be: Backend, where: str) -> Iterator[Refusal]:
             f"backend {be.name} keeps clients at their server by the cookie {be.cookie}",
             "such a client goes on being sent to a server that is drained",
             f"take 'cookie {be.cookie} …' out of backend {be.name} and reload HAProxy",
-        )
-
-
-def _set_by_others(server: Server, name: str, where: str, begun: bool) -> Iterator[Refusal]:
-    if server.admin & runtime.FMAINT and server.admin & runtime.CMAINT:
-        yield Refusal(
-            where,
-            f"server {name} is written with the word 'disabled'",
-            "it would be off again after each restart of HAProxy",
-            f"take 'disabled' out of the line of server {name} in haproxy.cfg and reload HAProxy",
-        )
-    elif server.admin & runtime.FMAINT:
-        yield Refusal(
-            where,
-            server.words(),
-            _FOREIGN,
-            f"ask who did it; then, at the socket: set server BACKEND/{name} state ready",
-        )
-    elif server.admin & runtime.FDRAIN and not begun:
-        yield Refusal(
-            where,
-            server.words(),
-            _FOREIGN,
-            f"ask who did it, or which migration left it; then, at the socket: set server BACKEND/{name} state ready",
-        )
-    if server.admin & (runtime.IMAINT | runtime.IDRAIN):
-        yield Refusal(
-            where,
-            f"server {name} follows another server ('track'), which is off",
-            "it cannot be led by itself",
-            f"give server {name} a 'check' of its own instead of 'track', and reload HAProxy",
-        )
-    if server.admin & (runtime.RMAINT | runtime.HMAINT):
-        yield Refusal(
-            where,
-            server.words(),
-            "HAProxy does not know where to send its requests",
-            f"write an address, or mend the name service of HAProxy's host, for server {name}",
         )
 
 

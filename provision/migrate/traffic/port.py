@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from provision.migrate.traffic.messages import Reply, Request
 from provision.plan import Refusal
 from provision.run.errors import ActFailed
 
 Who = Literal["source", "target", "nobody", "unknown"]
+Role = Literal["source", "target"]
 
 
 @dataclass(frozen=True)
@@ -20,8 +23,43 @@ class Seen:
     said: str
 
 
+@dataclass(frozen=True)
+class Known:
+    """What is known of both ends, by their role: the machine's ``names``, the ``addresses`` of machine and guest, the
+    service's own ``ports``. ``left``: what an earlier migration of the service has done to the server of a machine, in
+    a sentence; it is over."""
+
+    names: Mapping[Role, str]
+    addresses: Mapping[Role, frozenset[str]]
+    ports: Mapping[Role, int]
+    left: Mapping[Role, str] = field(default_factory=dict)
+
+
 class TrafficError(ActFailed):
     """Requests were not led where they were to go; the message says what was seen and the next step."""
+
+
+class Door(Protocol):
+    """Where requests are led to, to be asked as what leads them asks."""
+
+    @property
+    def name(self) -> str:
+        """What the operator calls it, with its address."""
+
+    @property
+    def host(self) -> str:
+        """From where it is asked."""
+
+    @property
+    def up(self) -> bool:
+        """Does what leads the requests take it for healthy?"""
+
+    @property
+    def mend(self) -> str:
+        """What to correct where somebody else answers there."""
+
+    def asked(self, *requests: Request) -> list[Reply]:
+        """Raises TrafficError where the host could not ask."""
 
 
 class Traffic(Protocol):
@@ -34,12 +72,19 @@ class Traffic(Protocol):
     def name(self) -> str:
         """What it is, and where."""
 
-    def check(self, *, begun: bool = False, cold: bool = False) -> list[Refusal]:
+    def check(self, *, begun: bool = False, cold: bool = False, known: Known | None = None) -> list[Refusal]:
         """All that stands against leading requests here; changes nothing.
 
         ``begun``: the migration has set something here already. ``cold``: the source serves no more;
-        what shows that it does is refused (``lives``).
+        what shows that it does is refused (``lives``). ``known``: of the two ends, where that was looked at.
         """
+
+    def notes(self, known: Known) -> list[str]:
+        """What is odd about where requests are led, and may be meant so. Raises nothing."""
+
+    def door(self, who: Role, *, led: bool) -> Door | None:
+        """Where requests to ``who`` come to, to be asked; None: that is not known here. ``led``: they go there now.
+        Raises TrafficError."""
 
     def lives(self) -> list[Refusal]:
         """Every sign here that the source of a cold move still serves, or that this cannot be told. Raises nothing."""

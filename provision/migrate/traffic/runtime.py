@@ -28,7 +28,8 @@ class NotRead(ValueError):
 @dataclass(frozen=True)
 class Server:
     """``address`` with its port. ``check``: does a health check decide about it? ``sessions``: how many it has had in
-    all; ``open``: now; ``queued``: waiting for it. ``last_check``: what the health check said last."""
+    all; ``open``: now; ``queued``: waiting for it. ``last_check``: what the health check said last. ``tls``: it is
+    spoken to in TLS."""
 
     name: str
     address: str
@@ -40,6 +41,16 @@ class Server:
     open: int = 0
     queued: int = 0
     last_check: str = ""
+    tls: bool = False
+
+    @property
+    def host(self) -> str:
+        return self.address.rpartition(":")[0]
+
+    @property
+    def port(self) -> int:
+        """0: the one that the client came to."""
+        return int(self.address.rpartition(":")[2] or 0)
 
     @property
     def healthy(self) -> bool:
@@ -136,6 +147,7 @@ def _server(row: dict[str, str], counts: dict[str, str] | None) -> Server:
             last_check=" ".join(
                 filter(None, (counts.get("check_status"), counts.get("check_code"), counts.get("last_chk")))
             ),
+            tls=row.get("srv_use_ssl") == "1",
         )
     except (KeyError, ValueError) as error:
         raise NotRead(

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from provision.init import answer, run
+from provision.inspect.record import bare
 from provision.inventory import InventoryRefused, find
 from provision.run.errors import RunError
 
@@ -17,12 +18,44 @@ def asked(host: str = "root@kpro6", output: Path | None = None) -> run.Asked:
     return answer._asked(host, None, output, None, None, None, False)
 
 
-@pytest.mark.parametrize("host", ["@lokal", "@", "-oProxyCommand=x", "root@box:22"])
+@pytest.mark.parametrize("host", ["@lokal", "@", "-oProxyCommand=x", "root@box:70000", "a b"])
 def test_what_is_no_host_is_said_before_anything_is_connected_to(host: str) -> None:
     with pytest.raises(ValueError, match="is no host: "):
         asked(host)
     assert asked("@local").ssh is None
     assert asked("root@fe80::1").ssh is not None
+
+
+@pytest.mark.parametrize(
+    ("word", "host", "port"),
+    [
+        ("root@box:22", "box", 22),
+        ("root@box", "box", None),
+        ("fe80::1", "fe80::1", None),
+        ("[fe80::1]:5", "fe80::1", 5),
+    ],
+)
+def test_a_host_is_what_record_and_inspect_take_too(word: str, host: str, port: int | None) -> None:
+    ssh = asked(word).ssh
+    assert ssh is not None
+    assert (ssh.host, ssh.port) == (host, port)
+    assert bare(word).ssh == ssh
+
+
+def test_two_ports_are_one_too_many_and_every_mistake_is_told_at_once() -> None:
+    with pytest.raises(ValueError, match=r"two ports of its sshd: give one$"):
+        answer._asked("root@box:22", None, None, 23, None, None, False)
+    both = answer._asked("root@box:22", None, None, 22, None, None, False).ssh
+    assert both is not None
+    assert both.port == 22
+    with pytest.raises(ValueError, match="is no host") as refused:
+        answer._asked("a b", "X_", Path("/no/such/x.txt"), None, None, None, False)
+    assert [line.split(" ")[0] for line in str(refused.value).splitlines()] == [
+        "'a",
+        "--name",
+        "--output",
+        "--output",
+    ]
 
 
 def test_the_file_is_a_python_file_in_a_folder_that_is_there(tmp_path: Path) -> None:

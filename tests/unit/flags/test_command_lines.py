@@ -163,6 +163,20 @@ def test_a_fault_is_found_by_its_own_check_and_by_no_other(
 
 
 @pytest.mark.parametrize(
+    ("line", "check", "fix"),
+    [
+        ("--tensor-parallel-size two", "value", "give --tensor-parallel-size a whole number, like 2"),
+        ("--gpu-memory-utilization z", "value", "give --gpu-memory-utilization a number, like 0.9"),
+        ("--max-model-len z", "value", "a whole number, like 4096 or 4k"),
+        ("--dtype bf16", "choice", "give --dtype one of those"),
+        ("--kv-transfer-config x", "json", "one JSON value"),
+    ],
+)
+def test_a_wrong_value_has_what_to_give_instead(line: str, check: str, fix: str) -> None:
+    assert fix in str(bad("vllm==0.33.0", f"vllm serve m {line}")[check].fix)
+
+
+@pytest.mark.parametrize(
     ("value", "words"),
     [
         ('{"method":"mtp","num_speculative_token":3}', "write num_speculative_tokens"),

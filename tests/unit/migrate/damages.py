@@ -55,7 +55,9 @@ class Damage:
 FILES_GONE = frozenset({"files"})
 FOUND = frozenset({"guest", "files"})
 OPT = "/opt/templates"
+STANDS = frozenset({"stands"})  # not looked for where a migration took it away from there
 GUEST, UNIT, RUNS = frozenset({"guest"}), frozenset({"guest", "unit"}), frozenset({"guest", "unit", "runs"})
+MOVED_AWAY = RUNS | FILES_GONE | STANDS
 
 
 def _of(name: str, rule: str, spoil: Callable[[Given], Given], **more: frozenset[str]) -> Damage:
@@ -117,7 +119,7 @@ DAMAGES = (
     _of("proxy", "traffic", _pair(also=(Refusal("haproxy", "no server", "why", "next"),))),
     _of("locked here", "locked", lambda g: on_source(g, lock=_line("x"))),
     _of("locked there", "locked", lambda g: on_target(g, lock="garbage")),
-    _of("open here", "open migration", lambda g: on_source(g, migrations=opened())),
+    _of("open here", "open migration", lambda g: on_source(g, migrations=opened()), hides=MOVED_AWAY),
     _of("open there", "open migration", lambda g: on_target(g, migrations=opened(state="moved"))),
     _of("no systemd here", "systemd", lambda g: on_source(g, systemd=False)),
     _of("no systemd there", "systemd", lambda g: on_target(g, systemd=False)),
@@ -162,7 +164,7 @@ DAMAGES = (
         "state folder",
         lambda g: on_target(g, state=place("/var/lib/kpro", writable=False)),
     ),
-    _of("stopped", "source guest", _stopped, hides=RUNS),
+    _of("stopped", "source guest", _stopped, needs=STANDS, hides=RUNS),
     _of(
         "no unit",
         "source serves",
@@ -188,7 +190,7 @@ DAMAGES = (
         lambda g: unit_of(g, drop_ins=("/etc/systemd/system/kpro-chat.service.d/kpro-migrated.conf",)),
         needs=UNIT,
     ),
-    _of("serves there", "target serves", lambda g: in_target(g, unit=unit())),
+    _of("serves there", "target serves", lambda g: in_target(g, unit=unit()), needs=RUNS),
     _of("no systemd inside", "guest systemd", lambda g: in_source(g, systemd=False), needs=GUEST),
     _of(
         "somebody else's",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,10 +11,11 @@ import pytest
 
 from provision.migrate import runbook
 from provision.migrate.runbook import StepFailed
+from provision.run import ending
 from provision.run.errors import RunError
 from tests.unit.migrate import model_laws
-from tests.unit.migrate.model import Killed, World
-from tests.unit.migrate.model_faults import LAST, NAMES, Cell, Trap, Way
+from tests.unit.migrate.model import End, Killed, World
+from tests.unit.migrate.model_faults import FAULTS, LAST, NAMES, Cell, Trap, Way
 from tests.unit.migrate.model_laws import Tree
 from tests.unit.migrate.model_move import Controller, furnish
 from tests.unit.migrate.model_specs import ROLES, Role
@@ -233,3 +235,60 @@ def cut_back(stage: Stage, number: int, way: Way) -> list[str]:
     if len(model_laws.serving(world)) != 1:
         wrong.append("nobody answers in between, though both could")
     return _to_the_end(stage, controller, way, outcome, wrong)
+
+
+def pushed(stage: Stage, step: str) -> list[str]:
+    """Interrupted in the middle of this step of the cut-over, and then again at every command of the way back."""
+    world = stage.world
+    world.back_to(step)
+    controller = Controller(world)
+    cell = Cell(step, next(fault for fault in FAULTS if fault.name == "interrupted"), "rollback")
+    trap = Trap(world, controller, cell, stage.commands[step])
+
+    def before(end: End, script: str) -> None:
+        if trap.sprung:
+            _push()
+        trap.before(end, script)
+
+    controller.told, world.before = trap.told, before
+    m, wrong = controller.moving(), ["nothing interrupted it"]
+    with ending.listening(controller.said.append):
+        try:
+            controller.from_step(m, step)
+        except KeyboardInterrupt:
+            wrong = [m.unserved] if m.unserved else []
+    world.before = lambda end, script: None
+    controller.let_go()
+    if model_laws.serving(world) != ["source"]:
+        wrong.append(f"clients are answered by {model_laws.serving(world)}")
+    return _to_the_end(stage, controller, "rollback", "interrupted", wrong)
+
+
+def pushed_back(stage: Stage) -> list[str]:
+    """A ``--rollback`` from the very end, interrupted at every command until the source serves."""
+    world = stage.world
+    world.back_to("end")
+    controller, wrong = Controller(world), ["nothing interrupted it"]
+
+    def before(end: End, script: str) -> None:
+        if ending.is_held():
+            _push()
+
+    world.before = before
+    with ending.listening(controller.said.append):
+        try:
+            controller.command("rollback")
+        except KeyboardInterrupt:
+            wrong = []
+    world.before = lambda end, script: None
+    controller.let_go()
+    if model_laws.serving(world) != ["source"]:
+        wrong.append(f"clients are answered by {model_laws.serving(world)}")
+    return _to_the_end(stage, controller, "rollback", "interrupted", wrong)
+
+
+def _push() -> None:
+    """A signal, as the run comes by it: at once, or where what holds it ends."""
+    if not ending.is_held():
+        raise KeyboardInterrupt
+    signal.raise_signal(signal.SIGINT)

@@ -14,6 +14,7 @@ from provision.migrate import (
     fence,
     files,
     knock,
+    led,
     making,
     on_target,
     present,
@@ -23,6 +24,7 @@ from provision.migrate import (
 )
 from provision.migrate.asked import Asked
 from provision.migrate.dead import Heard, State
+from provision.migrate.earlier import Follows
 from provision.migrate.ends import Pair
 from provision.migrate.moving import Moving
 from provision.migrate.traffic.port import Seen
@@ -219,12 +221,14 @@ def look(world: World, monkeypatch: pytest.MonkeyPatch) -> Any:
     class Plain:
         refusals: tuple[Refusal, ...] = ()
         notes: tuple[str, ...] = ("another",)
+        follows: Follows = field(default_factory=Follows)
 
     monkeypatch.setattr(files, "reached", lambda pair, source, target: pair)
     monkeypatch.setattr(run, "preflight", lambda *words, **more: Plain())
     monkeypatch.setattr(run, "starts", lambda ends, pair: None)
     monkeypatch.setattr(present, "shown", lambda shown, quiet: None)
     monkeypatch.setattr(fence, "check", lambda side, run: [])
+    monkeypatch.setattr(led, "look", lambda m, traffic, shown: (traffic.check(cold=m.cold), []))
     m = world.moving()
     m.target = SimpleNamespace(plan=lambda phases: None, machine=m.target.machine, service=m.target.service)
     return run._look(world.ask(), SimpleNamespace(), world.pair, m)  # type: ignore[arg-type]

@@ -108,6 +108,23 @@ def test_a_way_back_that_is_cut_at_any_command_can_be_gone_to_its_end_or_turned_
         assert not wrong, "\n".join([f"before command {number}:", *wrong])
 
 
+@pytest.mark.parametrize("step", [one.name for one in steps.STEPS if one.window])
+def test_whatever_is_pushed_while_the_source_is_brought_back_it_serves_at_the_end(
+    warm: Stage, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_home(warm, monkeypatch)
+    wrong = model_play.pushed(warm, step)
+    assert not wrong, "\n".join(wrong)
+
+
+def test_whatever_is_pushed_in_a_rollback_the_source_serves_before_it_ends(
+    warm: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_home(warm, monkeypatch)
+    wrong = model_play.pushed_back(warm)
+    assert not wrong, "\n".join(wrong)
+
+
 def test_every_step_meets_every_fault_or_it_is_said_why_not() -> None:
     met = {(cell.step, cell.fault.name) for cell in cells()}
     assert {step for step, _ in met} == set(NAMES) == {*steps.NAMES, LAST}

@@ -35,7 +35,7 @@ def did(world: World, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     scripts.clear()
     monkeypatch.setattr(finalize, "inside", inside)
-    monkeypatch.setattr(record, "remove", lambda side: done.append(f"record of {side.name} away"))
+    monkeypatch.setattr(record, "settle", lambda side: done.append(f"history of {side.name}"))
     for side in world.m.sides:
         names: dict[str, Any] = {
             "name": "tiny",
@@ -49,8 +49,9 @@ def did(world: World, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_the_fence_goes_last_and_the_source_says_for_good_where_it_went(world: World, did: list[str]) -> None:
     give_up(world.m, remove_models=False)
-    assert did == ["disabling its unit", "removing its unit", "fence away", "record of b away"]
-    assert world.m.source.kept.state == "finalized"  # type: ignore[union-attr]
+    assert did == ["disabling its unit", "removing its unit", "fence away", "history of a", "history of b"]
+    kept = [(side.kept.role, side.kept.state) for side in world.m.sides]  # type: ignore[attr-defined]
+    assert kept == [("source", "finalized"), ("target", "finalized")]
 
 
 def test_no_profile_that_was_kept_to_go_back_to_stays_with_its_key(world: World, did: list[str]) -> None:

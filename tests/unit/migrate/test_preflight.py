@@ -135,7 +135,9 @@ UNUSED = {
 
 
 @pytest.mark.parametrize("role", ["source", "target"])
-@pytest.mark.parametrize("name", [one.name for one in fields(MachineLook) if one.name != "incoming"])
+@pytest.mark.parametrize(
+    "name", [one.name for one in fields(MachineLook) if one.name not in ("incoming", "former")]
+)
 def test_what_could_not_be_looked_at_is_never_taken_for_good(role: str, name: str) -> None:
     spoil = pairs.on_source if role == "source" else pairs.on_target
     base = green()
@@ -164,15 +166,19 @@ def test_the_lock_and_the_state_file_of_this_run_are_its_own() -> None:
 
 def test_an_open_migration_is_ended_by_a_command_that_names_its_own_ends() -> None:
     (text,) = said(pairs.on_source(green(), migrations=pairs.opened()))
-    assert "provision migrate kpro6 kpro4 --resume or --rollback" in text
+    assert "provision migrate SOURCE-INVENTORY TARGET-INVENTORY --resume, or --rollback" in text
+    assert "from kpro6 to kpro4" in text
+    named = {"chat": replace(pairs.opened()["chat"], words=("k6", "/srv/k4.py"))}
+    (text,) = said(pairs.on_source(green(), migrations=named))
+    assert "provision migrate k6 /srv/k4.py --resume, or --rollback" in text
     (text,) = said(pairs.on_source(green(), migrations=pairs.opened(state="moved")))
     assert "--finalize, or --rollback to go back" in text
 
 
-def test_a_service_that_this_run_brought_to_the_target_is_no_obstacle() -> None:
+def test_a_target_that_serves_is_refused_by_the_run_itself_too() -> None:
     there = pairs.in_target(green(), unit=pairs.unit())
     assert kinds(there) == {"target serves"}
-    assert said(pairs.on_target(there, migrations=pairs.opened(pairs.RUN))) == []
+    assert kinds(pairs.on_target(there, migrations=pairs.opened(pairs.RUN))) == {"target serves"}
 
 
 @pytest.mark.parametrize("state", ["finalized", "rolled_back"])

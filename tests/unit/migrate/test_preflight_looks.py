@@ -317,10 +317,12 @@ def test_a_state_file_that_is_none_of_ours_may_be_an_open_migration() -> None:
     for text in ("{", "[]", '{"schema": "other/1"}'):
         seen = Seen().put("file", f"{standing.FOLDER}/chat.json", text).snapshot
         with pytest.raises(CouldNotLook, match=r"chat\.json"):
-            reading._migrations(seen)
+            reading._migrations(seen, ".json")
     (record,) = pairs.opened().values()
     good = Seen().put("file", standing.path("chat"), record.dump())
-    assert reading._migrations(good.snapshot) == {"chat": record}
+    good = good.put("file", standing.former("talk"), record.dump())
+    assert reading._migrations(good.snapshot, ".json") == {"chat": record}
+    assert reading._migrations(good.snapshot, standing.FORMER) == {"talk": record}
 
 
 COMMANDS = (
@@ -352,6 +354,6 @@ def test_of_what_was_never_looked_at_nothing_is_known() -> None:
     pair = pairs.green().pair
     found = reading.machine_look(pair.target, Seen().snapshot, 0, 1)
     known = {one.name for one in fields(found) if not isinstance(getattr(found, one.name), Unseen)}
-    assert known == {"ntp", "gpus", "incoming", "migrations"}
+    assert known == {"ntp", "gpus", "incoming", "migrations", "former"}
     assert isinstance(reading.guest_look(pair, pair.source, Seen().snapshot).unit, Unseen)
     assert not isinstance(found.incoming["model"], UnitLook | None)

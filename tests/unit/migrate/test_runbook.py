@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from provision.migrate import cut, record, runbook, steps
+from provision.migrate import beginning, cut, record, runbook, steps
 from provision.migrate.moving import Moving
 from provision.migrate.standing import Record
 from provision.migrate.steps import STEPS, Step
@@ -30,7 +30,7 @@ class Side:
 
     @property
     def service(self) -> Any:
-        return type("Service", (), {"name": "tiny", "migration": None})
+        return type("Service", (), {"name": "tiny", "migration": None, "ready_seconds": 60})
 
     def hold(self) -> None:
         if self.gone:
@@ -95,16 +95,23 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
         made.did.append("source serves")
         if "source serves" in made.red:
             raise ActFailed("the source does not start")
+        m.back = "serves"
         return ""
 
     monkeypatch.setattr(record, "write", write)
     monkeypatch.setattr(record, "read", lambda side: side.kept)
-    monkeypatch.setattr(record, "remove", lambda side: setattr(side, "kept", None))
+    monkeypatch.setattr(record, "keep", lambda side: None)
+    monkeypatch.setattr(record, "settle", lambda side: None)
+    monkeypatch.setattr(record, "put_back", lambda side: setattr(side, "kept", None))
     monkeypatch.setattr(runbook, "sweep", lambda side, run: None)
+    monkeypatch.setattr(beginning, "sweep", lambda side, run: None)
     monkeypatch.setattr(
         record, "unwritten", lambda side, run: made.did.append(f"journal of {side.name} away")
     )
     monkeypatch.setattr(cut, "bring_back", back)
+    monkeypatch.setattr(
+        cut, "may_bring_back", lambda m: "its guest is stopped" if "guest" in made.red else ""
+    )
     monkeypatch.setattr(steps, "STEPS", tuple(made.of(step) for step in STEPS))
     return made
 
@@ -284,3 +291,47 @@ def test_a_cold_migration_after_its_switch_has_nothing_to_go_back_to(world: Worl
     assert not world.did
     assert runbook.rollback(world.m, "warm") == []
     assert "source serves" not in world.did
+
+
+@pytest.mark.parametrize(
+    ("red", "reached", "back"),
+    [
+        ("undo warm", "watch", "serves"),
+        ("undo copy", "watch", "serves"),
+        # The source never stopped serving.
+        ("undo copy", "configure", "serves"),
+        ("source serves", "gate", "begun"),
+        ("source serves", "drain", "begun"),
+    ],
+)
+def test_a_way_back_that_is_not_whole_says_on_both_machines_whether_the_source_serves(
+    world: World, red: str, reached: str, back: str
+) -> None:
+    begun(world)
+    assert [side.kept.back for side in world.m.sides if side.kept] == ["", ""]  # type: ignore[attr-defined]
+    world.red = {red}
+    assert runbook.rollback(world.m, reached)
+    kept = [side.kept for side in world.m.sides]  # type: ignore[attr-defined]
+    assert [(one.state, one.back) for one in kept] == [("open", back)] * 2
+    # Whoever goes on from there is no longer on the way back.
+    world.m.back, world.red = "", set()
+    runbook.forward(world.m)
+    assert [side.kept.back for side in world.m.sides] == ["", ""]  # type: ignore[attr-defined]
+
+
+def test_a_service_that_has_moved_stays_so_where_the_source_cannot_be_touched(world: World) -> None:
+    begun(world)
+    runbook.forward(world.m)
+    before = [side.kept for side in world.m.sides]  # type: ignore[attr-defined]
+    world.did.clear()
+    world.red = {"guest"}
+    assert runbook.rollback(world.m, "stop", through=True) == ["its guest is stopped"]
+    assert world.did == []
+    assert [side.kept for side in world.m.sides] == before  # type: ignore[attr-defined]
+    assert [one.state for one in before] == ["moved", "moved"]
+    assert world.m.back == ""
+    # One that was touched is open: nobody reads that the source is stopped and kept from starting.
+    world.red = {"source serves"}
+    assert runbook.rollback(world.m, "stop", through=True)
+    kept = [side.kept for side in world.m.sides]  # type: ignore[attr-defined]
+    assert [(one.state, one.back) for one in kept] == [("open", "begun")] * 2

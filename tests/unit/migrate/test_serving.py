@@ -207,6 +207,19 @@ def test_one_token_that_does_not_come_ends_the_watch(
     assert (seen.tries, seen.report) == (1, None)
 
 
+def test_requests_that_come_to_another_process_end_the_watch() -> None:
+    looks = iter([None, None])
+
+    def proven() -> None:
+        if next(looks, "over") == "over":
+            raise ActFailed("server two is not chat on kpro5")
+
+    guest = side(generate=said(True), passive=report())
+    found = watch.watch(guest, RUN, 30, Led(), print, guest.clock, guest.sleep, proven)  # type: ignore[arg-type]
+    assert "server two is not chat on kpro5" in found.why
+    assert (found.tries, found.report) == (3, None)
+
+
 def test_requests_that_go_elsewhere_end_the_watch() -> None:
     seen = watched(side(generate=said(True), passive=report()), Led(after=2))
     assert "do not go to the target any more: kpro6 is up" in seen.why

@@ -40,8 +40,14 @@ def host(text: bytes | None, error: str | None = None) -> Snapshot:
 
 
 def inside(fenced: bool) -> Snapshot:
-    path = standing.fence("tiny")
-    return Snapshot({("file", path): Section("file", path, b"{}\n" if fenced else None, None)})
+    path, drop_ins = standing.fence("tiny"), "/etc/systemd/system/kpro-tiny.service.d"
+    there = b"kpro-migrated.conf\n" if fenced else None
+    return Snapshot(
+        {
+            ("file", path): Section("file", path, b"{}\n" if fenced else None, None),
+            ("dir", drop_ins): Section("dir", drop_ins, there, None),
+        }
+    )
 
 
 def refused(seen: Snapshot, own: str = "", guest: Snapshot | None = None) -> list[Refusal]:
@@ -91,7 +97,8 @@ def test_a_state_file_that_could_not_be_looked_at_is_no_leave_either() -> None:
 
 
 def test_a_fence_without_a_state_file_keeps_the_service_off_too() -> None:
-    assert "two hosts" in refused(host(None), guest=inside(True))[0].why
+    (found,) = refused(host(None), guest=inside(True))
+    assert "lie in the guest" in found.seen
     assert refused(host(None), guest=inside(False)) == []
 
 
@@ -99,3 +106,17 @@ def test_a_role_or_state_of_another_version_is_not_guessed() -> None:
     for change in ({"role": "witness"}, {"state": "half"}):
         with pytest.raises(ValueError, match="role"):
             standing.parse(replace(RECORD, **change).dump().decode())  # type: ignore[arg-type]
+
+
+def test_what_moved_away_for_good_is_history_to_a_migration_that_brings_it_back_and_to_nobody_else() -> None:
+    gone = host(replace(RECORD, state="finalized", words=("k6", "k5", "--service", "tiny")).dump())
+    assert refused(gone, own="another") == []
+    assert "lie in the guest" in refused(gone, own="another", guest=inside(True))[0].seen
+    (found,) = refused(gone)
+    assert "for good" in found.seen
+    assert "to move it back here, provision migrate k5 k6 --service tiny;" in found.next_step
+    for words in ((), ("k6",)):
+        (old,) = refused(host(replace(RECORD, state="finalized", words=words).dump()))
+        assert "provision migrate INVENTORY-OF-kpro5 INVENTORY-OF-kpro6;" in old.next_step
+    for state in ("open", "moved"):
+        assert refused(host(replace(RECORD, state=state).dump()), own="another")  # type: ignore[arg-type]

@@ -17,7 +17,7 @@ from provision.migrate.live import Dead, Live
 from provision.migrate.sides import TransportError
 from provision.migrate.traffic.port import TrafficError
 from provision.run import runner
-from provision.run.errors import ActFailed, Locked, Refused, Unreachable
+from provision.run.errors import ActFailed, Away, Locked, Refused, Unreachable
 from tests.unit.migrate.model_specs import machine, service
 from tests.unit.migrate.test_runbook import RUN, World, begun, world
 
@@ -39,10 +39,7 @@ def reached(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     @contextmanager
     def connected(path: Path, *, within: Any, **_: Any) -> Iterator[Any]:
         if path.name not in names:
-            raise Unreachable(
-                f"@guest/{path.stem}/llm cannot be reached: its machine {path.stem} cannot be reached\n"
-                f"{path.stem} cannot be reached: no route to host"
-            )
+            raise Unreachable([Away(path.stem, path.stem, "no route to host", f"ssh {path.stem}")])
         yield SimpleNamespace(
             session=SimpleNamespace(of=path.name, within=within, give_back=lambda one: None)
         )
@@ -177,6 +174,24 @@ def test_a_source_that_generates_and_gets_no_requests_is_said_to_do_so(
     ):
         cut.bring_back(m)
     assert did == ["fence away", "generates"]
+    assert m.back == "begun"
+    m.traffic = None
+    assert cut.bring_back(m) == "tiny generates on a again"
+    assert m.back == "serves"
+
+
+def test_a_guest_that_is_stopped_keeps_its_fence_and_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = SimpleNamespace(name="a", service=SimpleNamespace(name="tiny"))
+    m: Any = SimpleNamespace(living=lambda: one, target=SimpleNamespace(name="b"), peer="a")
+    monkeypatch.setattr(fence, "look", lambda side: object())
+    assert cut.may_bring_back(m) == ""
+
+    def stopped(side: Any) -> None:
+        raise ActFailed("a: looking at its unit: llm is stopped")
+
+    monkeypatch.setattr(fence, "look", stopped)
+    said = cut.may_bring_back(m)
+    assert "llm is stopped; nothing was touched, and b serves as before. Next: start the guest on a" in said
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from provision.acts import confirm, undo
 from provision.acts.undo import Look, Undone
 from provision.host import keeping
 from provision.host.changes import Change
+from provision.migrate.standing import Record, Role, State
 from provision.run import present, rebooting, rollback
 from provision.run.errors import ActFailed
 
@@ -30,7 +31,10 @@ class Place:
         self.told: list[dict[str, Any]] = []
         self.allowed = False
         self.asked: list[str] = []
-        machine = SimpleNamespace(name="box", host_name="box")
+        self.records: list[Record] = []
+        service = SimpleNamespace(name="tiny", unit="kpro-tiny.service")
+        guest = SimpleNamespace(id="c1", services=[service])
+        machine = SimpleNamespace(name="box", host_name="box", guests=[guest])
         session = SimpleNamespace(
             id="r9",
             problems=[],
@@ -46,8 +50,8 @@ class Place:
         run = SimpleNamespace(session=session, machines=[machine])
         patch = monkeypatch.setattr
         patch(rollback, "connected", lambda *words: _Context(run))
-        patch(rollback, "refuse_while_moving", lambda session, machine: self.asked.append(machine.name))
-        patch(rollback.inventory, "load", lambda *words, **more: None)
+        patch(rollback, "refuse_while_moving", self._unmoved)
+        patch(rollback.inventory, "load", lambda *words, **more: SimpleNamespace(machines=()))
         patch(keeping, "changes_on", lambda host: CHANGES)
         patch(keeping, "write_undo", lambda host, changes: self.did.append("write"))
         patch(undo, "look", lambda host, changes: self.looks.pop(0))
@@ -56,6 +60,10 @@ class Place:
         patch(confirm, "disarm", lambda host: self.did.append("disarm"))
         patch(rebooting, "may", lambda *words: self.allowed)
         patch(rollback.reboot, "reboot", lambda *words: self.did.append("reboot"))
+
+    def _unmoved(self, session: Any, machine: Any) -> list[Record]:
+        self.asked.append(machine.name)
+        return self.records
 
     def _undo(self, host: Any, owner: str, say: Any = None) -> Undone:
         self.did.append("undo")
@@ -152,3 +160,39 @@ def test_a_run_that_nobody_could_agree_to_is_told_as_such(
     place.looks = [DIRTY]
     place.run(yes=False)
     assert place.session.ended == 2
+
+
+STOP = "stop container c1, which ends kpro-tiny.service, kpro-other.service in it"
+
+
+@pytest.mark.parametrize(
+    ("role", "state", "alone"),
+    [("target", "finalized", True), ("source", "finalized", False), ("target", "rolled_back", False)],
+)
+def test_a_rollback_that_ends_what_serves_says_so_before_anything_else(
+    role: Role, state: State, alone: bool, place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place.records = [Record("r5", "tiny", role, "kpro6", "me", "stop", state, "then")]
+    place.looks, place.ends = [Look((STOP,), ("a note",), False), CLEAN], [Undone(True, False, ())]
+    answer = rollback._rollback("box", (), True, False, False)
+    tiny, other = answer.document["machines"][0]["stops"]
+    assert tiny.startswith("tiny serves in container c1, and ends with it")
+    assert ("was moved here from kpro6 for good (run r5), and nobody else has it" in tiny) is alone
+    assert other == "kpro-other.service runs in container c1, and ends with it"
+    said = capsys.readouterr().err
+    assert said.index("ENDS  tiny serves") < said.index("a note")
+
+
+def test_what_serves_in_a_container_and_could_not_be_asked_is_told_too(place: Place) -> None:
+    unasked = "stop container c1, and what serves in it could not be asked"
+    place.looks, place.ends = [Look((unasked,), (), False), CLEAN], [Undone(True, False, ())]
+    (line,) = place.run().document["machines"][0]["stops"]
+    assert "could not be asked: whatever does ends with it" in line
+
+
+def test_a_rollback_that_ends_nothing_says_nothing_of_it(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place.looks, place.ends = [Look(("stop container c1",), (), False), CLEAN], [Undone(True, False, ())]
+    assert rollback._rollback("box", (), True, False, False).document["machines"][0]["stops"] == ()
+    assert "ENDS" not in capsys.readouterr().err

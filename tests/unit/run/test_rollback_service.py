@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from provision.data.engines import KEY_VARIABLES
 from provision.host.transport import Completed
 from provision.run import rollback_service
 from provision.run.errors import RunError
@@ -163,3 +164,36 @@ def test_the_files_of_a_guest_are_read_whole_and_what_cannot_be_read_is_not_take
     Path(places[2]).mkdir()
     with pytest.raises(RunError, match=r"cannot be read in its guest.*nothing was touched. Next: "):
         rollback_service._files(HOST, "tiny")
+
+
+@pytest.mark.parametrize(("served_with", "kept_key"), [("sk-of-then", "sk-of-then"), (None, None)])
+def test_the_key_that_goes_back_is_the_one_that_it_served_with(
+    served_with: str | None, kept_key: str | None
+) -> None:
+    """Whatever the operator's file holds by now, or where it is not."""
+    line = f'{KEY_VARIABLES[0]}="{served_with}"\n' if served_with else ""
+    was = replace(OWN, environment=OWN.environment + line, unit=OWN.unit)
+    for now in ("sk-of-now", "", None):
+        back, _ = profile_before(replace(OWN, key=now), SERVES, kept(of=was))
+        assert back is not None
+        assert back.key == kept_key
+
+
+@pytest.mark.parametrize(
+    ("whole", "stands", "said"), [(False, True, True), (True, True, False), (False, False, False)]
+)
+def test_what_cannot_be_remembered_without_the_files_of_this_controller_is_said(
+    monkeypatch: pytest.MonkeyPatch, whole: bool, stands: bool, said: bool
+) -> None:
+    lines: list[str] = []
+    for name in ("stack.stage", "cutover.cutover", "_note"):
+        monkeypatch.setattr(f"provision.run.rollback_service.{name}", lambda *_, **__: None)
+    monkeypatch.setattr(
+        "provision.run.rollback_service.service.prove", lambda host, own: Completed(0, b"", b"")
+    )
+    session: Any = SimpleNamespace(id="r9", say=lines.append, check_lock=lambda machine: None)
+    held = serves("1" * 64) if stands else Held()
+    machine: Any = SimpleNamespace(name="box")
+    before = rollback_service.Before(machine, HOST, OWN, held, OLDER, "", whole)
+    assert rollback_service._go_back(session, before) == ((), 0)
+    assert any("is not remembered as taken back" in line for line in lines) is said

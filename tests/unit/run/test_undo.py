@@ -110,6 +110,31 @@ def test_a_container_of_a_run_that_was_taken_back_is_still_stopped(machine: Mach
     assert "lxc-stop -n c1 -t 120" in machine.calls
 
 
+UNITS = "kpro-a.service loaded active running A\\nkpro-b.service loaded activating start B\\n"
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (f"printf '{UNITS}'", "stop container {}, which ends kpro-a.service, kpro-b.service in it"),
+        (":", "stop container {}"),
+        ("exit 1", "stop container {}, and what serves in it could not be asked"),
+    ],
+)
+@pytest.mark.parametrize("folder", ["", "pct"])
+def test_a_look_says_what_serves_in_a_container_that_would_be_stopped(
+    folder: str, answer: str, said: str, machine: Machine, tmp_path: Path
+) -> None:
+    (tmp_path / "c1").mkdir()
+    (tmp_path / "c1" / "config").write_text("lxc.start.auto = 1\n")
+    machine.program("lxc-info", "echo RUNNING")
+    machine.program("lxc-attach", answer)
+    machine.program("pct", f'case $1 in status) echo "status: running" ;; exec) {answer} ;; esac')
+    changes = (Change("container", "r1", id="105", folder=folder or str(tmp_path / "c1")),)
+    assert f"would {said.format(105)}" in undo(machine, changes, "--look")[1].splitlines()
+    assert not any("stop" in call.split() for call in machine.calls)
+
+
 def test_a_run_that_changed_nothing_here_is_said_to_be(machine: Machine) -> None:
     assert undo(machine, (Change("module", "r1", id="nvidia"),), "r9") == (0, "run r9 changed nothing here\n")
 

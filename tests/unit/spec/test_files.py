@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -46,10 +47,39 @@ def test_a_name_that_is_near_to_none_is_told_what_there_is(desk: Any) -> None:
     assert "does not exist; there are node1" in reason
 
 
-def test_a_folder_is_no_inventory(desk: Any) -> None:
+@pytest.mark.parametrize("asked", ["./inventories", "../", "..", ".", "/"])
+def test_a_folder_is_no_inventory(desk: Any, asked: str) -> None:
     desk.write(desk.valid())
-    (reason,) = refusal("./inventories")
-    assert "is a folder" in reason
+    (reason,) = refusal(asked)
+    assert f"{asked} is a folder, and an inventory is a .py file; there are " in reason
+    assert "node1" in reason
+
+
+def test_python_that_is_no_inventory_is_not_offered_as_one(desk: Any) -> None:
+    desk.write(desk.valid())
+    Path("config.py").write_text("from provision.before_pyinfra import reasons\n")
+    Path("deploy.py").write_text("from provision import chain\n")
+    Path("nodes.py").write_text("from provision.spec import Machine\n")
+    for asked in ("./confg.py", "./deploi.py", "."):
+        (reason,) = refusal(asked)
+        assert not re.search(r"config\b|deploy\b", reason)
+        assert "there are nodes" in reason
+
+
+@pytest.mark.parametrize("asked", ["", " "])
+def test_an_empty_text_names_no_inventory(desk: Any, asked: str) -> None:
+    desk.write(desk.valid())
+    (reason,) = refusal(asked)
+    assert reason.startswith("an empty text names no inventory; there are ")
+    assert "node1" in reason
+
+
+@pytest.mark.parametrize("name", ["x.yml", "x.yaml", "x.json", "hosts.ini"])
+def test_an_inventory_of_another_tool_is_not_run_as_python(desk: Any, name: str) -> None:
+    Path(name).write_text("- hosts: world\n")
+    (reason,) = refusal(f"./{name}")
+    assert f"./{name} is a {Path(name).suffix} file, and an inventory is Python, a .py file" in reason
+    assert "provision init" in reason
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from provision.spec import CopySettings, ExtraPath, HAProxy, Hooks, Migration
+from provision.spec import CopySettings, ExtraPath, HAProxy, Hooks, Migration, Ssh
 from provision.spec_migration import disagreement
 
 PORT = "port=8000,"
@@ -49,6 +49,10 @@ def test_hooks_are_told_from_an_haproxy_by_what_they_say(desk: Any) -> None:
         ('traffic=Hooks(drain=["/bin/true"])', "traffic.switch", "is missing"),
         (f"traffic=Hooks({COMMANDS}, swich=[])", "traffic.swich", "did you mean 'switch'?"),
         ('traffic=Hooks(drain=[], check=[""])', "traffic.check", "is no program"),
+        (f'traffic=Hooks({COMMANDS}, probe="lb:8080")', "traffic.probe", "is no address of HTTP"),
+        (f'traffic=Hooks({COMMANDS}, probe="http://lb:99999")', "traffic.probe", "is no address of HTTP"),
+        (f'traffic=Hooks({COMMANDS}, probe="http://me:pw@lb")', "traffic.probe", "without a password"),
+        (f'traffic=Hooks({COMMANDS}, probe="http://lb/v1/")', "traffic.probe", "leave out /v1"),
         ('traffic=HAProxy(backend="a b", source="x", target="y")', "traffic.backend", "no name that HAProxy"),
         ('traffic=HAProxy(backend="b", source="x", target="x")', "traffic.target", "is the source too"),
         ('traffic=HAProxy(backend="b", source="x", target="y", on="ssh")', "traffic.ssh", "is missing"),
@@ -110,3 +114,34 @@ def test_the_source_may_repeat_what_the_target_says_and_not_contradict_it() -> N
     ((where, text),) = disagreement(ours, Migration(watch_seconds=61))
     assert where == ("migration", "watch_seconds")
     assert "the target's is what counts" in text
+
+
+@pytest.mark.parametrize(
+    ("theirs", "said"),
+    [
+        (
+            HAProxy(backend="llm", source="two", target="one"),
+            {"source": ("'two'", "'one'"), "target": ("'one'", "'two'")},
+        ),
+        (
+            HAProxy(backend="llm", source="one", target="two", on="ssh", ssh=Ssh(host="lb")),
+            {"on": ("'ssh'", "'controller'"), "ssh": ("Ssh(host='lb')", "left out")},
+        ),
+        (None, {"": ("left out", "HAProxy(backend='llm', source='one', target='two')")}),
+        (
+            Hooks(**dict.fromkeys(("drain", "switch", "back", "check"), ("/bin/true",))),  # type: ignore[arg-type]
+            {"": ("Hooks(drain=['/bin/true'], ", "HAProxy(backend=")},
+        ),
+    ],
+)
+def test_a_dissent_is_told_by_the_fields_that_differ_and_as_an_inventory_writes_them(
+    theirs: HAProxy | Hooks | None, said: dict[str, tuple[str, str]]
+) -> None:
+    ours = Migration(traffic=HAProxy(backend="llm", source="one", target="two"))
+    found = dict(disagreement(ours, Migration(traffic=theirs)))
+    assert set(found) == {("migration", "traffic", *([name] if name else [])) for name in said}
+    for name, (one, two) in said.items():
+        text = found["migration", "traffic", *([name] if name else [])]
+        assert one in text.partition(" than in ")[0], text
+        assert two in text.partition(" than in ")[2], text
+        assert "backend='llm' source=" not in text
