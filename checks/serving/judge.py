@@ -273,7 +273,7 @@ def diagnosis_finding(found: Diagnosis, findings: tuple[Finding, ...]) -> Findin
     beside = f". {'; '.join(found.context)}" if found.context and worst is not Status.PASS else ""
     cause = ", ".join(ranked.row.id for ranked in found.causes) or None
     headline = found.headline
-    if headline == NOTHING and worst in (Status.FAIL, Status.UNKNOWN):
+    if headline == NOTHING and worst is not Status.PASS:
         first = next(f for f in findings if f.status is worst)
         headline = f"no cause among those of drafts and speed: {first.id} says it: {first.message}"
     return _finding("serve.diagnosis", worst, headline + beside + asks, cause=cause, fix=fix, owner="user")

@@ -59,4 +59,4 @@ def test_a_fault_is_called_what_its_records_call_it(name: str) -> None:
 
 
 def test_the_page_has_all_of_these_tables() -> None:
-    assert (len(RECORDED), len(RATIOS)) == (11, 41)
+    assert (len(RECORDED), len(RATIOS)) == (17, 55)

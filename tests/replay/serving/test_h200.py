@@ -60,6 +60,18 @@ def test_the_good_one_fails_nothing_and_is_no_fault_of_any_kind(capsys: pytest.C
     assert {"serve.acceptance", "serve.graphs", "serve.layers", "serve.tensors"} <= passing
 
 
+def test_a_warning_that_is_not_of_drafts_or_speed_is_not_called_nothing(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    report, _ = judged(capsys, "--replay", str(GOOD), "--baseline", str(GOOD))
+    said = {finding["id"]: finding for finding in report["findings"]}
+    (diagnosis, output) = (said["serve.diagnosis"], said["serve.output"])
+    assert (diagnosis["status"], output["status"]) == ("warn", "warn")
+    assert diagnosis["message"].startswith(
+        f"no cause among those of drafts and speed: serve.output says it: {output['message']}"
+    )
+
+
 def test_graphs_off_lowers_no_acceptance_and_a_drafter_costs_no_time_per_step(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
