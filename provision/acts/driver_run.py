@@ -34,7 +34,7 @@ for d in /tmp /var/tmp {folder}; do
   rm -rf "$t" && t=
 done
 [ -n "${{t:-}}" ] || fail "neither /tmp nor /var/tmp nor {folder} can run programs and has {room_mb} MiB free"
-trap 'rm -rf "$t"' EXIT
+trap 'trap "" HUP INT TERM; rm -rf "$t"' EXIT
 trap 'exit 129' HUP; trap 'exit 130' INT; trap 'exit 143' TERM
 known=$(sh "$f" --tmpdir="$t" --advanced-options 2>&1) || fail "$f does not say its options: $known"
 set -- --tmpdir="$t"

@@ -28,7 +28,7 @@ umask 022
 t=/var/lib/kpro/trial made=
 end() {{
   code=$?
-  trap - EXIT
+  trap - EXIT; trap '' HUP INT TERM
   cd / && rm -rf --one-file-system -- "$t"
   [ -z "$made" ] || rmdir /var/lib/dkms
   exit $code

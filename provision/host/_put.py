@@ -10,7 +10,7 @@ _PUT = """\
 set -u
 p={path}; n={size}; m={mode}; o={owner}; t=; u=$(umask)
 say() {{ printf '%s\\n' "$1" >&2; exit 1; }}
-trap '[ -z "$t" ] || rm -f -- "$t"' EXIT
+trap 'trap "" HUP INT PIPE TERM; [ -z "$t" ] || rm -f -- "$t"' EXIT
 trap 'exit 129' HUP; trap 'exit 130' INT; trap 'exit 141' PIPE; trap 'exit 143' TERM
 [ ! -d "$p" ] || [ -L "$p" ] || say "$p is a directory"
 d=$(dirname -- "$p") && [ -d "$d" ] || say "the folder $d does not exist"
