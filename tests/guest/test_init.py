@@ -210,5 +210,10 @@ def test_over_ssh_it_is_the_same(hand: Hand, sshd: Sshd) -> None:
 
 def test_a_host_that_is_none_is_said_in_one_line(hand: Hand) -> None:
     hand.inventory.unlink(missing_ok=True)
-    code, said = hand.init(f"nobody@127.0.0.1:{os.getpid()}", "--no-baseline")
-    assert (code, "Traceback" in said) == (2, False)
+    for where, code, said in (
+        ("nobody@127.0.0.1:1", 1, "127.0.0.1"),
+        ("nobody@127.0.0.1:none", 2, "none"),
+    ):
+        found = hand.init(where, "--no-baseline")
+        assert (found[0], "Traceback" in found[1], said in found[1]) == (code, False, True), found
+        assert not hand.inventory.exists()
