@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shlex
 import time
 from collections.abc import Callable
@@ -35,8 +36,10 @@ systemctl show -p ActiveState {unit}
 _LAST = """
 umask 077
 log=$(mktemp {folder}/log.XXXXXX) || exit 0
-journalctl "_SYSTEMD_INVOCATION_ID=$(systemctl show -p InvocationID --value {unit})" --lines 400 --no-pager \
-  --output cat >"$log" 2>/dev/null
+# One that systemd has just started again has said little yet: those before it count.
+if [ {within} = 0 ]; then set -- "_SYSTEMD_INVOCATION_ID=$(systemctl show -p InvocationID --value {unit})"
+else set -- _SYSTEMD_UNIT={unit} --since "-{within} s"; fi
+journalctl "$@" --lines 400 --no-pager --output cat >"$log" 2>/dev/null
 {provcheck} _lasterror "$log"
 rm -f "$log"
 """
@@ -118,7 +121,7 @@ def start(
 
 def _not_up(side: InGuest, run: str, life: Life, took: float) -> str:
     service = side.service
-    log = last_words(side, run)
+    log = last_words(side, run, took)
     return (
         f"{side.name}: {service.unit} does not generate after {took:.0f} s ({life.unit or 'state unknown'}): {life.why}"
         + (f"; its log says: {log}" if log else "")
@@ -126,10 +129,12 @@ def _not_up(side: InGuest, run: str, life: Life, took: float) -> str:
     )
 
 
-def last_words(side: InGuest, run: str) -> str:
-    """The line of the service's log that says best why it ended or does not answer; empty where none does."""
+def last_words(side: InGuest, run: str, within: float = 0) -> str:
+    """The line of the service's log that says best why it ended or does not answer; empty where none does. ``within``:
+    seconds in which it may have been started more than once."""
     script = _LAST.format(
         folder=probe.folder(run),
+        within=math.ceil(within),
         unit=shlex.quote(side.service.unit),
         provcheck=shlex.join([probe.PYTHON, probe.path(run)]),
     )

@@ -79,7 +79,7 @@ def watch(
 
 
 def _of_life(side: InGuest, run: str, life: Life, after: float) -> str:
-    log = last_words(side, run)
+    log = last_words(side, run, after)
     return (
         f"{side.name}: {side.service.unit} did not generate any more after {after:.0f} s "
         f"({life.unit or 'state unknown'}): {life.why}" + (f"; its log says: {log}" if log else "")

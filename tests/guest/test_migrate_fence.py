@@ -264,6 +264,18 @@ def test_a_service_that_does_not_come_up_is_noticed_with_its_own_words(own: End)
         serving.start(own, RUN, 60, said.append)
 
 
+def test_the_words_of_one_that_was_just_started_again_are_those_of_the_one_before_it(own: End) -> None:
+    serving.stop(own)
+    own.install("--fault crash")
+    with pytest.raises(ActFailed):
+        serving.start(own, RUN, 60, print)
+    own.install("--start-seconds 60")
+    own.sh(f"systemctl stop {own.service.unit}; systemctl start --no-block {own.service.unit}; sleep 1")
+    assert "Engine core initialization failed" not in serving.last_words(own, RUN)
+    assert "Engine core initialization failed" in serving.last_words(own, RUN, 60)
+    serving.stop(own)
+
+
 def test_a_fenced_service_is_not_even_tried_to_start(own: End) -> None:
     fence.put(own, RUN, "kpro5")
     serving.stop(own)
