@@ -26,8 +26,7 @@ fail() {{ say "$1"; exit 1; }}
 [ "$(id -u)" = 0 ] || fail "it is built by root only"
 mkdir -p -- "$folder" || exit 1
 work=
-# Nothing cuts the clearing away.
-trap 'trap "" HUP INT PIPE TERM; [ -z "$work" ] || rm -rf -- "$work"' EXIT
+trap '[ -z "$work" ] || rm -rf -- "$work"' EXIT
 trap 'exit 129' HUP; trap 'exit 130' INT; trap 'exit 141' PIPE; trap 'exit 143' TERM
 exec 8>>"$folder/.lock" || exit 1
 flock -n 8 || {{ say "another build is under way: waiting for it"; flock 8 || exit 1; }}

@@ -12,6 +12,7 @@ import pytest
 
 from checks import pack
 from provision.guest import root
+from tests.guest import apart
 from tests.guest.conftest import CACHE
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -25,7 +26,12 @@ def bare(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         pytest.fail("the guest tier needs root")
     script = root.build_script(request.param, folder=str(CACHE))
     built = subprocess.run(
-        ["sh", "-s"], input=script, capture_output=True, text=True, timeout=600, check=False
+        [*apart.outside, "sh", "-s"],
+        input=script,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
     )
     assert built.returncode == 0, built.stderr[-3000:]
     tree = tmp_path_factory.mktemp(request.param)
