@@ -16,8 +16,8 @@ from checks.nccl.scene import Scene, bytes_text
 FULL = 1 << 30
 """Bytes from which on a ring reaches its rate: a healthy pair read 0.81 of the limit at 256 MiB, 0.90 here."""
 THRESHOLDS = {"nvlink": (0.85, 0.75), "pcie": (0.40, 0.25), "socket": (0.50, 0.25)}
-"""Kind of limit -> ratio from which on it passes, ratio under which it fails. Sockets: NCCL came to 0.62 and 0.63
-of one TCP connection each way (6.9 and 7.0 GB/s) between two names of one machine (docs/measurements.md)."""
+"""Kind of limit -> ratio from which on it passes, ratio under which it fails. Sockets: NCCL came to 0.54 to 0.69
+of one TCP connection each way (5.4 to 7.0 GB/s) between two names of one machine (docs/measurements.md)."""
 IMPOSSIBLE = 1.1
 """A ring was never seen above 0.99 of NCCL's model: what is above this is no ring, no true time, or a wrong limit."""
 SHOWN = tuple(1 << power for power in (20, 24, 28, 30))
