@@ -68,6 +68,17 @@ class AllAtOnce(click.Command):
             yield click.UsageError(f"Got unexpected extra arguments ({' '.join(rest)})", ctx)
 
 
+def checked(read: Callable[[Any], object]) -> Callable[[click.Context, click.Parameter, Any], Any]:
+    """A callback for click: the value as it was written, once ``read`` takes it. ``read`` raises BadInput."""
+
+    def callback(ctx: click.Context, _: click.Parameter, value: Any) -> Any:
+        if value is not None and not ctx.resilient_parsing:
+            read(value)
+        return value
+
+    return callback
+
+
 def judged(read: Callable[[Any], T]) -> Callable[[click.Context, click.Parameter, Any], T | None]:
     """A callback for click: what ``read`` makes of the value, where there is one. ``read`` raises BadInput."""
 

@@ -20,6 +20,11 @@ class Ssh(Spec):
     known_hosts: str | None = None
 
 
+def machine_name(host: str) -> str:
+    """The name of a machine that no inventory describes, from its host's."""
+    return re.sub(r"[^a-z0-9-]+", "-", host.lower()).strip("-") or "host"
+
+
 _WORD = re.compile(
     r"(?:(?P<user>[\w.-]+)@)?(?P<host>[\w.-]+|\[[0-9a-fA-F:]+\]|[0-9a-fA-F]*:[0-9a-fA-F:.]*:[0-9a-fA-F:.]*)"
     r"(?::(?P<port>\d{1,5}))?"

@@ -14,12 +14,12 @@ from checks.gpus import collect, dump, early, host_seat
 from checks.gpus.plan_options import left_out, plan_options
 from checks.gpus.report import Asked, gated, judge_record
 from checks.gpus.rule import COMPUTE_MODES, Plan
-from checks.judged import AllAtOnce, judged
+from checks.judged import AllAtOnce
 from checks.model import Finding, Report, Status
 from checks.paths import READ, WRITTEN
 from checks.ranges import FiniteRange
 from checks.record import Record
-from checks.report.options import Presentation, apart, finish, kept, report_options, writable
+from checks.report.options import Presentation, apart, finish, kept, report_options, writes
 
 GIB = 1 << 30
 _EPILOG = """\b
@@ -50,7 +50,7 @@ apart by them; --mask gives each a pseudonym, the same in every record of that G
     "--record",
     "record_to",
     type=WRITTEN,
-    callback=judged(lambda path: writable("--record", path)),
+    callback=writes,
     help="Keep the evidence in this file (provcheck-record/1).",
 )
 @click.option(

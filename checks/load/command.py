@@ -22,7 +22,7 @@ from checks.model import Finding, Report, Status
 from checks.paths import READ, WRITTEN
 from checks.ranges import FiniteRange
 from checks.record import Record
-from checks.report.options import Presentation, apart, finish, kept, progress, report_options, writable
+from checks.report.options import Presentation, apart, finish, kept, progress, report_options, writes
 
 _EPILOG = """\b
 Examples:
@@ -93,7 +93,7 @@ def _replayed(path: Path) -> tuple[Path, Record]:
     "--record",
     "record_to",
     type=WRITTEN,
-    callback=judged(lambda path: writable("--record", path)),
+    callback=writes,
     help="Keep the measurements in this file (provcheck-record/1).",
 )
 @click.option(

@@ -14,7 +14,7 @@ from checks import record as records
 from checks.asking import all_of
 from checks.errors import BadInput
 from checks.gpus import collect, dump
-from checks.judged import AllAtOnce, judged
+from checks.judged import AllAtOnce, checked
 from checks.model import Report
 from checks.nccl import environment, foreign, launch, measured, nodes, rates, run
 from checks.nccl.crew import Deadlines
@@ -25,7 +25,7 @@ from checks.paths import READ, WRITTEN
 from checks.ranges import FiniteRange
 from checks.record import Record, Section
 from checks.remote import asked
-from checks.report.options import Presentation, apart, finish, kept, progress, report_options, writable
+from checks.report.options import Presentation, apart, finish, kept, progress, report_options, writes
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _EPILOG = """\b
@@ -45,19 +45,38 @@ needed: only libnccl.so.2, found where engines find it. What a finding means: pr
 """
 
 
+def parse_size(text: str) -> int:
+    """``1G`` -> bytes, a multiple of 8. Raises BadInput for no size, or one below 8 bytes or above 64 GiB."""
+    match = re.fullmatch(r"(\d+)\s*([KMG]?)(?:i?B)?", text.strip(), re.I)
+    size = int(match[1]) * _UNITS[match[2].upper()] if match else 0
+    if not 8 <= size <= 64 << 30:
+        raise BadInput(f"--size {text!r} is no size from 8 bytes to 64G; write it like 64M or 1G")
+    return size // 8 * 8
+
+
+def parse_gpus(text: str | None) -> tuple[int, ...] | None:
+    """``0,1`` -> numbers. Raises BadInput when it is no list of different numbers."""
+    if text is None:
+        return None
+    words = [word.strip() for word in text.split(",")]
+    if not all(re.fullmatch(r"\d{1,3}", word) for word in words) or len(set(words)) < len(words):
+        raise BadInput(f"--gpus {text!r}: give different numbers, like 0,1")
+    return tuple(int(word) for word in words)
+
+
 @click.command(cls=AllAtOnce, epilog=_EPILOG)
 @click.option(
     "--gpus",
     "gpu_list",
     metavar="0,1",
-    callback=judged(lambda text: (parse_gpus(text), text)[1]),
+    callback=checked(parse_gpus),
     help="Which GPUs, as CUDA counts them; all unless given.",
 )
 @click.option(
     "--size",
     default="1G",
     show_default=True,
-    callback=judged(lambda text: (parse_size(text), text)[1]),
+    callback=checked(parse_size),
     help="Bytes of the largest all-reduce: 64M, 1G, 4G.",
 )
 @click.option("--curve", is_flag=True, help="Also the rate at every size from 8 bytes to --size, doubling.")
@@ -88,14 +107,14 @@ needed: only libnccl.so.2, found where engines find it. What a finding means: pr
     "--record",
     "record_to",
     type=WRITTEN,
-    callback=judged(lambda path: writable("--record", path)),
+    callback=writes,
     help="Keep the measurement in this file.",
 )
 @click.option("--replay", type=READ, help="Judge this record instead.")
 @click.option(
     "--rdzv",
     metavar="HOST:PORT",
-    callback=judged(lambda text: (launch.address(text), text)[1]),
+    callback=checked(launch.address),
     help="Many nodes: where node 0 listens; one command on each node.",
 )
 @click.option(
@@ -260,22 +279,3 @@ def judge_record(record: Record, name: str, *, replayed: bool) -> Report:
         "runs": [{"name": each.name, "extra": dict(each.extra), "whole": each.whole} for each in seen.runs],
     }
     return Report("nccl", findings, "replayed" if replayed else "live", facts)
-
-
-def parse_size(text: str) -> int:
-    """``1G`` -> bytes, a multiple of 8. Raises BadInput for no size, or one below 8 bytes or above 64 GiB."""
-    match = re.fullmatch(r"(\d+)\s*([KMG]?)(?:i?B)?", text.strip(), re.I)
-    size = int(match[1]) * _UNITS[match[2].upper()] if match else 0
-    if not 8 <= size <= 64 << 30:
-        raise BadInput(f"--size {text!r} is no size from 8 bytes to 64G; write it like 64M or 1G")
-    return size // 8 * 8
-
-
-def parse_gpus(text: str | None) -> tuple[int, ...] | None:
-    """``0,1`` -> numbers. Raises BadInput when it is no list of different numbers."""
-    if text is None:
-        return None
-    words = [word.strip() for word in text.split(",")]
-    if not all(re.fullmatch(r"\d{1,3}", word) for word in words) or len(set(words)) < len(words):
-        raise BadInput(f"--gpus {text!r}: give different numbers, like 0,1")
-    return tuple(int(word) for word in words)

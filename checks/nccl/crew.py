@@ -18,6 +18,7 @@ from checks import child
 from checks.nccl import segments
 from checks.nccl.environment import of_child
 from checks.nccl.keeper import Keeper
+from checks.nccl.measured import STOPPED
 
 LINE_LIMIT = 1 << 20
 LOG_LIMIT = 1 << 20
@@ -27,7 +28,6 @@ DIED_S = 0.5
 BUDGET = 0.3
 """Which part of a size's deadline the timed rounds may take by their own reckoning."""
 _SAMPLE_S = 0.05
-STOPPED = ("T", "t")
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,8 @@ from typing import Any
 from checks.errors import BadInput
 
 KIND, PATH = "nccl", "measured"
+STOPPED = ("T", "t")
+"""The kernel's letters for a process that a signal, or a debugger, has stopped (proc(5), stat)."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class Rank:
     @property
     def stopped(self) -> bool:
         """Whether its process was stopped by a signal or a debugger when it hung."""
-        return self.hung and self.state in ("T", "t")
+        return self.hung and self.state in STOPPED
 
 
 @dataclass(frozen=True)

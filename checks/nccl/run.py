@@ -18,6 +18,7 @@ from checks.nccl import crew, environment, library, pairs
 from checks.nccl.binding import OLDEST
 from checks.nccl.crew import Deadlines
 from checks.nccl.environment import Service
+from checks.nccl.measured import STOPPED
 from checks.nccl.rules_ranks import WITHOUT_P2P, WITHOUT_SHM
 
 SUMS = (8, 1 << 20, 8 << 20)
@@ -180,7 +181,7 @@ def _right(bench: Bench) -> bool:
 def _ended_from_outside(bench: Bench) -> bool:
     """A rank that died or was stopped says nothing about the way between GPUs; another run would seem to."""
     ranks = bench.data["runs"][-1]["ranks"]
-    return any(rank["ended"] == "died" or rank["state"] in crew.STOPPED for rank in ranks)
+    return any(rank["ended"] == "died" or rank["state"] in STOPPED for rank in ranks)
 
 
 def _loaded(service: Service | None) -> tuple[list[str], list[str]]:

@@ -49,6 +49,13 @@ class Presentation:
     """What was to be kept and could not be, and why."""
 
 
+def writes(ctx: click.Context, param: click.Parameter, path: Path | None) -> Path | None:
+    """A callback for click, of an option whose file is written at the end."""
+    if path is not None and not ctx.resilient_parsing:
+        writable(param.opts[0], path)
+    return path
+
+
 def _host(name: str) -> str:
     if not name or name.startswith("-"):
         raise BadInput(f"--host {name!r} is no host name: one that starts with '-' would be an option of ssh")
@@ -63,7 +70,7 @@ _OPTIONS = (
     click.option(
         "--output",
         type=WRITTEN,
-        callback=judged(lambda path: writable("--output", path)),
+        callback=writes,
         help="Write the report to this file, whole or not at all, instead of the standard output.",
     ),
     click.option("--verbose", "-v", is_flag=True, help="Spell out what is green as well."),
@@ -166,8 +173,8 @@ def kept(path: Path | None, data: bytes, how: Presentation) -> Presentation:
     return how
 
 
-def writable(option: str, path: Path) -> Path:
-    """The path. Raises BadInput when a file cannot be put there, before anything is looked at."""
+def writable(option: str, path: Path) -> None:
+    """Raises BadInput when a file cannot be put there, before anything is looked at."""
     if not path.parent.is_dir():
         raise BadInput(f"{option} {path}: the folder {path.parent} is not there; make it first")
     try:
@@ -180,7 +187,6 @@ def writable(option: str, path: Path) -> Path:
         can_be_written(path)
     except NotWritten as error:
         raise BadInput(f"{option} {path} cannot be written: {error}") from None
-    return path
 
 
 def apart(files: Mapping[str, Path | None], how: Presentation) -> None:

@@ -16,7 +16,7 @@ from checks.model import Status
 from checks.paths import READ, WRITTEN
 from checks.ranges import FiniteRange
 from checks.report import render
-from checks.report.options import Presentation, finish, progress, report_options, writable
+from checks.report.options import Presentation, finish, progress, report_options, writes
 from checks.serving import answers_ask, answers_judge
 from checks.serving.address import server
 from checks.serving.answers_form import from_dict
@@ -51,7 +51,13 @@ def answers() -> None:
 @_KEY
 @_TOKENIZER
 @_SECONDS
-@click.option("--output", type=WRITTEN, required=True, help="Where they are kept (provcheck-answers/1).")
+@click.option(
+    "--output",
+    type=WRITTEN,
+    callback=writes,
+    required=True,
+    help="Where they are kept (provcheck-answers/1).",
+)
 @click.option("--json", "as_json", is_flag=True, help="The report as JSON.")
 def ask(
     url: str,
@@ -67,7 +73,6 @@ def ask(
     \b
     Exit codes: 0 kept, 1 it fails at questions (nothing is kept), 3 it could not be asked.
     """
-    writable("--output", output)
     target = server(url, model, api_key_file)
     found, met = answers_ask.ask(target, seconds, tokenizer, progress("answers"))
     report = answers_judge.judge_asked(found, met)

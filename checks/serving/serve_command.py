@@ -12,11 +12,11 @@ import click
 from checks.asking import Asking, all_of
 from checks.errors import BadInput
 from checks.files import write_whole
-from checks.judged import AllAtOnce, judged
+from checks.judged import AllAtOnce
 from checks.model import Status
 from checks.paths import READ, WRITTEN
 from checks.ranges import FiniteRange
-from checks.report.options import Presentation, apart, finish, kept, report_options, writable
+from checks.report.options import Presentation, apart, finish, kept, report_options, writes
 from checks.serving import far, live, record, saved
 from checks.serving.evidence import gather
 from checks.serving.limits import overridden
@@ -54,7 +54,7 @@ _FILE = READ
 @click.option(
     "--save-baseline",
     type=WRITTEN,
-    callback=judged(lambda path: writable("--save-baseline", path)),
+    callback=writes,
     help="Keep the numbers of this run as a baseline.",
 )
 @click.option(
@@ -79,7 +79,7 @@ _FILE = READ
     "--record",
     "record_to",
     type=WRITTEN,
-    callback=judged(lambda path: writable("--record", path)),
+    callback=writes,
     help="Keep the evidence in this file (provcheck-record/1).",
 )
 @click.option("--replay", metavar="FILE", help="Judge this record (or prefix) instead of a running service.")

@@ -23,7 +23,7 @@ from provision.run.commands import Answer, finish
 from provision.run.errors import EXIT_DONE, RunError
 from provision.run.together import together
 from provision.spec import Machine
-from provision.spec_ssh import ssh_of
+from provision.spec_ssh import machine_name, ssh_of
 
 LOCAL = "@local"
 
@@ -131,7 +131,7 @@ def bare(host: str) -> Machine:
         raise ValueError(
             f"{host!r} is no host: give an inventory's name, [user@]host[:port] for ssh, or {LOCAL}"
         )
-    return Machine(name=re.sub(r"[^a-z0-9-]+", "-", ssh.host.lower()).strip("-") or "host", ssh=ssh)
+    return Machine(name=machine_name(ssh.host), ssh=ssh)
 
 
 def _inventory_text(machine: Machine) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from checks.snapshot import CouldNotLook
 from provision.migrate.ends import End, Pair
@@ -53,6 +53,11 @@ class Case:
         )
 
 
+About = Literal["", "serving", "served", "target serves"]
+"""What a rule judges, where an earlier migration may have told it: that the source serves (``serving``), what it serves
+(``served``: with no service there, all that is seen is that it has gone), that the target does."""
+
+
 @dataclass(frozen=True)
 class Rule:
     """``id`` names the kind of refusal, ``text`` says when it is refused, ``judge`` gives every one. ``source``: where
@@ -62,6 +67,7 @@ class Rule:
     text: str
     judge: Callable[[Case], Iterator[Refusal]]
     source: str = ""
+    about: About = ""
 
 
 def sure(seen: T | Unseen) -> T:

@@ -30,6 +30,6 @@ def by_rule(
     """The refusals of each rule by its id; a rule that refuses nothing is not in it, nor one that could only tell what
     follows from an earlier migration."""
     case = Case(pair, source, target, target_plan)
-    follows = earlier.follows(case).rules
-    found = {rule.id: of(rule, case) for rule in RULES if rule.id not in follows}
+    follows = earlier.follows(case).about
+    found = {rule.id: of(rule, case) for rule in RULES if rule.about not in follows}
     return {id: refusals for id, refusals in found.items() if refusals}

@@ -8,35 +8,21 @@ from dataclasses import dataclass, replace
 
 from checks.snapshot import CouldNotLook
 from provision.migrate.again import command
-from provision.migrate.case import Case, sure
+from provision.migrate.case import About, Case, sure
 from provision.migrate.ends import End
 from provision.migrate.seen import Looks, UnitLook, Unseen
 from provision.migrate.standing import DROP_IN, FENCES, Record, goes_on
 from provision.plan import Refusal
 
-_OF_THE_SOURCE = frozenset(
-    {
-        "source guest",
-        "source serves",
-        "drift",
-        "candidate",
-        "guest systemd",
-        "model files",
-        "files' revision",
-        "extra paths",
-        "named files",
-    }
-)
-"""Rules about a service that serves on the source: with none there, all that they see is that it has gone."""
 _UP = ("active", "activating", "reloading")
 
 
 @dataclass(frozen=True)
 class Follows:
-    """What is not told beside its cause: ``rules`` by their id; ``unit``: how fit the source's unit is to be fenced;
+    """What is not told beside its cause: rules ``about`` these; ``unit``: how fit the source's unit is to be fenced;
     ``traffic``: what the clients are led by now."""
 
-    rules: frozenset[str] = frozenset()
+    about: frozenset[About] = frozenset()
     unit: bool = False
     traffic: bool = False
 
@@ -184,14 +170,14 @@ def _follows(case: Case) -> Follows:
             source_gone = source_gone or (record.role == "source" and open_now) or _gave_up(case, end, record)
         elif record.role == "target" and open_now:
             serves_there = True
-    rules = _OF_THE_SOURCE if source_gone else frozenset()
+    about: set[About] = {"serving", "served"} if source_gone else set()
     if the_other_way(case):
         # That the source does not serve is told; its files and its container are no news then.
-        rules = rules | (_OF_THE_SOURCE - {"source guest", "source serves"})
+        about.add("served")
     if serves_there or source_gone:
-        rules = rules | {"target serves"}
+        about.add("target serves")
     no_unit = case.source is not None and (case.source.guest is None or case.source.guest.unit is None)
-    return Follows(rules, source_gone or no_unit, told or source_gone or the_other_way(case))
+    return Follows(frozenset(about), source_gone or no_unit, told or source_gone or the_other_way(case))
 
 
 def fence_told(case: Case, end: End) -> bool:

@@ -251,11 +251,17 @@ def _named(case: Case) -> Iterator[Refusal]:
 
 
 RULES = (
-    Rule("model files", "the source's model files are not there, or hold what cannot be vouched for", _files),
+    Rule(
+        "model files",
+        "the source's model files are not there, or hold what cannot be vouched for",
+        _files,
+        about="served",
+    ),
     Rule(
         "files' revision",
         "the source's model folder holds another revision than its inventory says",
         _revision,
+        about="served",
     ),
     Rule(
         "room", "the target has fewer bytes or inodes free than the copy takes and what is kept free", _room
@@ -267,11 +273,16 @@ RULES = (
         "rename(2): EXDEV",
     ),
     Rule("in the way", "a folder of that model lies on the target with other files", _in_the_way),
-    Rule("extra paths", "an extra path is not there, is a link, or holds links that lead out", _extras),
+    Rule(
+        "extra paths",
+        "an extra path is not there, is a link, or holds links that lead out",
+        _extras,
+        about="served",
+    ),
     Rule(
         "mounts",
         "an extra path lies on a folder of the machine that the target does not mount, or read-only",
         _mounts,
     ),
-    Rule("named files", "a flag names a file that does not move", _named),
+    Rule("named files", "a flag names a file that does not move", _named, about="served"),
 )

@@ -183,18 +183,19 @@ def _asked(case: Case) -> Iterator[Refusal]:
 
 
 RULES = (
-    Rule("source guest", "the source's container does not run", _guest),
+    Rule("source guest", "the source's container does not run", _guest, about="serving"),
     Rule(
         "source serves",
         "the source's service does not run, or does not generate",
         _serves,
         "contract T2: /health proves nothing",
+        "serving",
     ),
-    Rule("drift", "what runs on the source is not what its inventory says", _drift),
-    Rule("candidate", "what runs on the source is its candidate", _candidate),
+    Rule("drift", "what runs on the source is not what its inventory says", _drift, about="served"),
+    Rule("candidate", "what runs on the source is its candidate", _candidate, about="served"),
     Rule("fence", "an earlier migration keeps the unit from being started", _fenced),
-    Rule("target serves", "the target serves this service already", _target_serves),
-    Rule("guest systemd", "no systemd runs in the source's container", _tools),
+    Rule("target serves", "the target serves this service already", _target_serves, about="target serves"),
+    Rule("guest systemd", "no systemd runs in the source's container", _tools, about="served"),
     Rule("target managed", "the target's container is somebody else's", _managed),
     Rule(
         "gates",

@@ -11,6 +11,7 @@ from typing import Any
 
 from provision.migrate import (
     again,
+    beginning,
     cold,
     fence,
     files,
@@ -119,7 +120,7 @@ def _begin(ask: Asked, ends: Ends, pair: Pair) -> Answer:
 
     m.look = look
     try:
-        runbook.begin(m)
+        beginning.begin(m)
     except Refused:
         return Answer(EXIT_REFUSED, kept[0].as_dict())
     try:
@@ -127,10 +128,10 @@ def _begin(ask: Asked, ends: Ends, pair: Pair) -> Answer:
             m.target.service.name, m.peer, m.target.name, sys.stdin.isatty()
         )
     except BaseException:
-        runbook.let_be(m)
+        beginning.let_be(m)
         raise
     if not agreed:
-        runbook.let_be(m)
+        beginning.let_be(m)
         return Answer(EXIT_USAGE, kept[0].as_dict())
     return _forward(ask, m, resumed=False)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from provision.migrate import cut, record, steps
-from provision.migrate.beginning import begin, forget, let_be, may_begin
+from provision.migrate.beginning import forget
 from provision.migrate.copy.model import CopyFailed
 from provision.migrate.moving import Moving
 from provision.migrate.scratch import sweep
@@ -276,12 +276,8 @@ def _since(began: float) -> float:
 
 __all__ = [
     "StepFailed",
-    "begin",
     "first_open",
-    "forget",
     "forward",
-    "let_be",
-    "may_begin",
     "reached",
     "rollback",
     "source_first",

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from provision.run.errors import Away
 from provision.spec import Machine, Ssh
+from provision.spec_ssh import machine_name
 
 _ERRNO = re.compile(r"\[Errno [^\]]*\] ")
 _AROUND = re.compile(r"(?P<kind>[^(]+?) ?\((?P<rest>.*)\)", re.DOTALL)
@@ -36,7 +37,7 @@ def ssh_command(ssh: Ssh) -> str:
 def called(machine: Machine) -> str:
     """As the operator wrote it: a machine that no inventory describes has its name from its host's."""
     host = machine.ssh.host if machine.ssh else machine.name
-    return host if re.sub(r"[^a-z0-9-]+", "-", host.lower()).strip("-") == machine.name else machine.name
+    return host if machine_name(host) == machine.name else machine.name
 
 
 def _away(machine: Machine, said: str) -> Away:

@@ -30,7 +30,7 @@ def running(**more: object) -> Process:
         "cgroup": "",
         "user": "llm",
         "home": "/home/llm",
-        "cwd": "/work",
+        "cwd": "/data",
         "names": (),
         "values": {},
         "dists": (),
@@ -115,7 +115,7 @@ def test_a_repository_is_identified_by_its_ref() -> None:
     one = running()
     absent, request = models.requests(one, "Qwen/Qwen3")
     path = request.removeprefix("file:")
-    look = Seen().cmd(absent.split(":")[1], "sh: 1: cd: can't cd to /work/Qwen/Qwen3\n")
+    look = Seen().cmd(absent.split(":")[1], "sh: 1: cd: can't cd to /data/Qwen/Qwen3\n")
     found = models.identity(one, "Qwen/Qwen3", look.put("file", path, f"{COMMIT}\n").snapshot)
     assert (found.repo, found.revision, found.recorded) == ("Qwen/Qwen3", COMMIT, True)
     with pytest.raises(CouldNotLook):
@@ -123,9 +123,9 @@ def test_a_repository_is_identified_by_its_ref() -> None:
 
 
 def test_a_folder_that_is_called_like_a_repository_is_the_folder() -> None:
-    look = Seen().cmd("model-/work/Qwen/Qwen3", "/work/Qwen/Qwen3\n3 config.json\n")
+    look = Seen().cmd("model-/data/Qwen/Qwen3", "/data/Qwen/Qwen3\n3 config.json\n")
     found = models.identity(running(), "Qwen/Qwen3", look.snapshot)
-    assert (found.folder, found.recorded) == ("/work/Qwen/Qwen3", False)
+    assert (found.folder, found.recorded) == ("/data/Qwen/Qwen3", False)
 
 
 @pytest.mark.parametrize(
@@ -166,5 +166,5 @@ def test_a_folder_that_is_not_there_is_no_model(text: str) -> None:
 
 
 def test_a_relative_folder_is_seen_from_the_process_s_own() -> None:
-    (request,) = models.requests(running(cwd="/work"), "./q")
-    assert request.startswith("cmd:model-/work/q:")
+    (request,) = models.requests(running(cwd="/data"), "./q")
+    assert request.startswith("cmd:model-/data/q:")

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
-from provision.migrate import cut, probe, record, run, runbook, serving, steps, watch
+from provision.migrate import beginning, cut, probe, record, run, runbook, serving, steps, watch
 from provision.migrate.asked import Asked
 from provision.migrate.copy import Copy, CopySettings, copying
 from provision.migrate.moving import Moving
@@ -176,7 +176,7 @@ class Controller:
         return "byte-equal"
 
     def begin(self, m: Moving) -> None:
-        runbook.begin(m)
+        beginning.begin(m)
         m.tell("plan", items=[])
 
     def from_step(self, m: Moving, step: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from provision.migrate import again, record, runbook, standing
+from provision.migrate import again, beginning, record, standing
 from provision.migrate.asked import Asked, typed
 from provision.migrate.standing import Record
 from provision.run.errors import Locked
@@ -124,6 +124,6 @@ def test_a_second_migration_is_led_to_the_first_one_by_its_inventories(
     monkeypatch.setattr(record, "read", lambda side: one)
     side: Any = SimpleNamespace(name="kpro6")
     with pytest.raises(Locked) as locked:
-        runbook.may_begin(side, "another")
+        beginning.may_begin(side, "another")
     assert said in str(locked.value)
-    runbook.may_begin(side, one.run)
+    beginning.may_begin(side, one.run)

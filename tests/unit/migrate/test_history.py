@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from provision.migrate import on_target, runbook, standing
+from provision.migrate import beginning, on_target, runbook, standing
 from provision.migrate.finalize import finalize
 from provision.migrate.standing import Record
 from provision.plan import Refusal
@@ -96,14 +96,14 @@ def test_a_move_back_that_is_taken_back_leaves_what_was_there(
 def test_a_move_back_that_is_refused_leaves_what_was_there(world: World, controller: Controller) -> None:
     m = replace(controller.moving(), look=lambda m: [Refusal("x", "no", "why", "next")])
     with pytest.raises(Refused):
-        runbook.begin(m)
+        beginning.begin(m)
     assert files(world) == BEFORE
 
 
 def test_what_cannot_be_kept_is_never_written_over(world: World, controller: Controller) -> None:
     world.run("target", "host", f"mkdir -p {FORMER}/x")
     with pytest.raises(ActFailed, match="cannot be kept"):
-        runbook.begin(controller.moving())
+        beginning.begin(controller.moving())
     assert files(world)["target.json"] == "source finalized"
 
 

@@ -117,7 +117,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
 
 
 def begun(world: World) -> None:
-    runbook.begin(world.m)
+    beginning.begin(world.m)
 
 
 def test_all_steps_run_in_order_and_the_source_is_told_last_that_it_was_moved(world: World) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from checks.nccl import crew
 from checks.nccl.crew import Deadlines, Member, Order
+from checks.nccl.measured import STOPPED
 
 
 @pytest.fixture
@@ -35,7 +36,7 @@ def test_the_one_that_was_stopped_is_late_with_the_first_that_waits_for_it(
     for rank, since in enumerate((now - 6, now - 1)):
         team.members.append(Member(rank, rank, two[rank], -1, phase="bench 8", since=since))
     assert team._late(now)
-    assert [(member.ended, member.state in crew.STOPPED) for member in team.members] == [
+    assert [(member.ended, member.state in STOPPED) for member in team.members] == [
         ("deadline", False),
         ("deadline", True),
     ]
