@@ -10,19 +10,19 @@ from pathlib import Path
 
 from provision.host import reachable
 from provision.host.transport import TransportError
+from provision.migrate.ends import Role
 from provision.migrate.moving import Moving
 from provision.migrate.seen import Looks, UnitLook
 from provision.migrate.shown import Shown
 from provision.migrate.sides import Side
 from provision.migrate.standing import Record
 from provision.migrate.traffic import door
-from provision.migrate.traffic.port import Known, Role, Traffic, TrafficError
+from provision.migrate.traffic.port import WHERE, Known, Traffic, TrafficError
 from provision.plan import Refusal
 from provision.spec import HAProxy, Migration, Service
 
-_WHERE = "migration.traffic"
 _ADDRESSES = "hostname -I 2>/dev/null; :"
-_NAMED = (f"{_WHERE}.source", f"{_WHERE}.target", f"{_WHERE}.backend", f"{_WHERE}.socket")
+_NAMED = (f"{WHERE}.source", f"{WHERE}.target", f"{WHERE}.backend", f"{WHERE}.socket")
 """Where a refusal stands after which there is nothing to ask."""
 
 
@@ -104,7 +104,7 @@ def _target(m: Moving, traffic: Traffic, shown: Shown) -> tuple[list[Refusal], l
 
 def _refusal(role: Role, text: str, why: str) -> Refusal:
     seen, _, step = text.partition(". Next: ")
-    return Refusal(f"{_WHERE}.{role}", seen, why, step or "mend it, and run again")
+    return Refusal(f"{WHERE}.{role}", seen, why, step or "mend it, and run again")
 
 
 def _addresses(m: Moving, side: Side | None) -> frozenset[str]:

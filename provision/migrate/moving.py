@@ -8,8 +8,9 @@ from typing import Any, Protocol
 
 from provision.migrate import record
 from provision.migrate.copy.model import Progress
+from provision.migrate.ends import Role
 from provision.migrate.sides import Side, Target
-from provision.migrate.standing import Back, Record, Role, State
+from provision.migrate.standing import Back, Record, State
 from provision.migrate.traffic.port import Traffic
 from provision.plan import Refusal
 from provision.run.errors import ActFailed

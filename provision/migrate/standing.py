@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from checks.snapshot import CouldNotLook, Snapshot
 from provision.migrate import again
+from provision.migrate.ends import Role
 from provision.plan import Refusal
 from provision.spec import Guest, Machine, Service
 
@@ -22,7 +23,6 @@ FORMER = ".former"
 """Beside a state file, and in place of its ``.json``: that of a migration which had ended, and gave way to this one."""
 SCHEMA = "kpro-migration/1"
 
-Role = Literal["source", "target"]
 State = Literal["open", "moved", "finalized", "rolled_back"]
 Back = Literal["", "begun", "serves"]
 

@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 from provision.host.transport import TransportError
+from provision.migrate.ends import Role
 from provision.migrate.traffic import judge, place, runtime
 from provision.migrate.traffic.door import Entrance
 from provision.migrate.traffic.judge import Answers
 from provision.migrate.traffic.messages import Address
-from provision.migrate.traffic.port import Door, Known, Role, Seen, TrafficError, Who
+from provision.migrate.traffic.port import Door, Known, Seen, TrafficError, Who
 from provision.migrate.traffic.runtime import CMAINT, FDRAIN, Backend, NotRead, Server
 from provision.migrate.traffic.stats_socket import NoSocket, ask
 from provision.migrate.traffic.ways import Way

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import NoReturn, get_args
 
 from provision.host.transport import Completed, TransportError
+from provision.migrate.ends import Role
 from provision.migrate.traffic import program
 from provision.migrate.traffic.door import Entrance, of_url
-from provision.migrate.traffic.port import Door, Known, Role, Seen, TrafficError, Who
+from provision.migrate.traffic.port import Door, Known, Seen, TrafficError, Who
 from provision.migrate.traffic.told import last_lines, secrets, shown
 from provision.migrate.traffic.ways import here
 from provision.plan import Refusal

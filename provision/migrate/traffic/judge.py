@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from provision.migrate.ends import Role
 from provision.migrate.traffic import place, runtime, taken
-from provision.migrate.traffic.port import Known, Role, Seen
+from provision.migrate.traffic.port import WHERE, Known, Seen
 from provision.migrate.traffic.runtime import Backend, Server
 from provision.plan import Refusal
 from provision.spec_migration import HAProxy
 
-_WHERE = "migration.traffic"
 _BESIDE = "a source that is not stopped and fenced goes on to answer beside the target"
 
 
@@ -50,7 +50,7 @@ def answered(
     if said.level.strip() != "admin":
         found.append(
             Refusal(
-                f"{_WHERE}.socket",
+                f"{WHERE}.socket",
                 f"{spec.socket} on {host} has the level {said.level.strip() or 'unknown'}",
                 "only 'level admin' may set the state of a server",
                 f"write in haproxy.cfg, global: 'stats socket {spec.socket} mode 600 level admin', and reload HAProxy",
@@ -59,7 +59,7 @@ def answered(
     if (runtime.number_of(said.info, "Nbproc") or 1) > 1:
         found.append(
             Refusal(
-                _WHERE,
+                WHERE,
                 f"HAProxy on {host} runs as several processes (nbproc)",
                 "its socket is that of one of them, and the others would go on as before",
                 "write nbthread instead of nbproc, and restart HAProxy",
@@ -67,10 +67,10 @@ def answered(
         )
     be = runtime.backend(spec.backend, said.states, said.stats)
     if be is not None:
-        return found + list(_of_backend(spec, be, _WHERE, begun=begun, cold=cold, known=known))
+        return found + list(_of_backend(spec, be, WHERE, begun=begun, cold=cold, known=known))
     has = ", ".join(runtime.backends(said.states)) or "none with servers"
     missing = Refusal(
-        f"{_WHERE}.backend",
+        f"{WHERE}.backend",
         f"HAProxy on {host} has no backend {spec.backend!r}; it has {has}",
         "there is nothing to lead",
         "write the name of the backend that the service's clients come through",
@@ -80,7 +80,7 @@ def answered(
 
 def no_socket(spec: HAProxy, host: str, seen: str) -> Refusal:
     return Refusal(
-        f"{_WHERE}.socket",
+        f"{WHERE}.socket",
         f"{spec.socket} on {host}: {seen}",
         "requests are led through it",
         "is HAProxy running there? write the path of its 'stats socket … level admin' (haproxy.cfg, section global)",
@@ -89,7 +89,7 @@ def no_socket(spec: HAProxy, host: str, seen: str) -> Refusal:
 
 def not_read(spec: HAProxy, host: str, seen: str) -> Refusal:
     return Refusal(
-        f"{_WHERE}.socket",
+        f"{WHERE}.socket",
         f"{spec.socket} on {host}: {seen}",
         "what is not understood is not led",
         "is it the stats socket of an HAProxy? use hooks for anything else (docs/migration-traffic.md)",
@@ -98,7 +98,7 @@ def not_read(spec: HAProxy, host: str, seen: str) -> Refusal:
 
 def not_reached(host: str, seen: str) -> Refusal:
     return Refusal(
-        _WHERE,
+        WHERE,
         f"{host} could not be asked: {seen}",
         "requests are led by the HAProxy there",
         "make it reachable from this controller without a question (ssh -o BatchMode=yes)",
@@ -139,13 +139,13 @@ def living(spec: HAProxy, host: str, be: Backend | None) -> list[Refusal]:
     if be is None or server is None:
         return [
             Refusal(
-                _WHERE,
+                WHERE,
                 f"HAProxy on {host} has no server {spec.backend}/{spec.source}, so it cannot say whether that serves",
                 _BESIDE,
                 "write the server of the source into that backend again until the move is through",
             )
         ]
-    return list(_alive(server, be, _WHERE))
+    return list(_alive(server, be, WHERE))
 
 
 def _alive(source: Server, be: Backend, where: str) -> Iterator[Refusal]:

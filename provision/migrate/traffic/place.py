@@ -8,12 +8,12 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterator
 
-from provision.migrate.traffic.port import Known, Role
+from provision.migrate.ends import Role
+from provision.migrate.traffic.port import WHERE, Known
 from provision.migrate.traffic.runtime import Backend, Server
 from provision.plan import Refusal
 from provision.spec_migration import HAProxy
 
-WHERE = "migration.traffic"
 _ROLES: tuple[Role, Role] = ("source", "target")
 
 

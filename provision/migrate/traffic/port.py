@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from provision.migrate.ends import Role
 from provision.migrate.traffic.messages import Reply, Request
 from provision.plan import Refusal
 from provision.run.errors import ActFailed
 
 Who = Literal["source", "target", "nobody", "unknown"]
-Role = Literal["source", "target"]
+WHERE = "migration.traffic"
+"""Where a refusal of the traffic stands: the field of the inventory."""
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from provision.migrate.ends import Role
 from provision.migrate.traffic import place, runtime
-from provision.migrate.traffic.port import Known, Role
+from provision.migrate.traffic.port import Known
 from provision.migrate.traffic.runtime import Backend, Server
 from provision.plan import Refusal
 

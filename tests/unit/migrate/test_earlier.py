@@ -12,8 +12,9 @@ from provision.migrate import earlier
 from provision.migrate.case import Case
 from provision.migrate.decide import judge
 from provision.migrate.earlier import Follows
+from provision.migrate.ends import Role
 from provision.migrate.seen import Unseen
-from provision.migrate.standing import Record, Role, State
+from provision.migrate.standing import Record, State
 from provision.plan import Refusal
 from tests.unit.migrate import preflight_pair as pairs
 from tests.unit.migrate.preflight_pair import Given, green

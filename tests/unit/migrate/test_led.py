@@ -12,10 +12,11 @@ import pytest
 
 from provision.host.transport import Completed, TransportError
 from provision.migrate import cut, led, on_target
+from provision.migrate.ends import Role
 from provision.migrate.seen import UnitLook
 from provision.migrate.standing import Record
 from provision.migrate.traffic.hooks import Programs
-from provision.migrate.traffic.port import Door, Known, Role, TrafficError
+from provision.migrate.traffic.port import Door, Known, TrafficError
 from provision.plan import Refusal
 from provision.spec import HAProxy, Hooks, Machine, Migration, Ssh
 from tests.unit.migrate.traffic import engines

@@ -12,7 +12,8 @@ from provision.acts import confirm, undo
 from provision.acts.undo import Look, Undone
 from provision.host import keeping
 from provision.host.changes import Change
-from provision.migrate.standing import Record, Role, State
+from provision.migrate.ends import Role
+from provision.migrate.standing import Record, State
 from provision.run import present, rebooting, rollback
 from provision.run.errors import ActFailed
 
