@@ -139,3 +139,9 @@ def hosts(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pair]:
         )
         host.sh("rm -rf /srv/outside /var/lib/kpro/migrations /run/kpro-migrate; rm -f /root/plain*")
         host.sh("sed -i '/kpro-migrate\\|plain$/d' /root/.ssh/authorized_keys")
+
+
+def flip(path: str, offset: int) -> str:
+    """Shell that turns over the byte at ``offset`` of a file, so that it differs whatever was there."""
+    byte = f"$((255 - $(od -An -tu1 -j{offset} -N1 {path})))"
+    return rf'printf "\\$(printf %03o {byte})" | dd of={path} bs=1 seek={offset} conv=notrunc status=none'

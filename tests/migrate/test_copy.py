@@ -7,7 +7,7 @@ import json
 import pytest
 
 from provision.migrate.copy import Copy, CopyFailed, Folder, measure
-from tests.migrate.copies import MODEL, copy, end, hosts, left, quiet, random
+from tests.migrate.copies import MODEL, copy, end, flip, hosts, left, quiet, random
 from tests.migrate.rig import Host, Pair
 
 __all__ = ["hosts"]
@@ -68,8 +68,8 @@ def test_what_differs_is_named_never_put_in_place_and_mended_by_the_next_start(h
     assert copied(run) == []
     staging = run.parts[0].target.staging(run.run)
     b.sh(
-        f"cd {staging}; touch -r two.safetensors /tmp/when; printf X | dd of=two.safetensors seek=7 bs=1 conv=notrunc "
-        "status=none; touch -r /tmp/when two.safetensors; rm sub/link.json; echo > more; chmod 600 nothing"
+        f"cd {staging}; touch -r two.safetensors /tmp/when; {flip('two.safetensors', 7)}; "
+        "touch -r /tmp/when two.safetensors; rm sub/link.json; echo > more; chmod 600 nothing"
     )
     with pytest.raises(CopyFailed, match="is not what was found equal"):
         run.place()
@@ -95,8 +95,8 @@ def test_a_file_that_changes_while_it_is_copied_is_named_and_sent_again(hosts: P
     run.start()
     assert run.verify() == ["a: the copy is not at its end"]
     a.sh(
-        "cd /srv/models/m; touch -r one.safetensors /tmp/when; printf X | dd of=one.safetensors seek=9 bs=1 "
-        "conv=notrunc status=none; touch -r /tmp/when one.safetensors; rm nothing; echo 1 > new; mv config.json c"
+        f"cd /srv/models/m; touch -r one.safetensors /tmp/when; {flip('one.safetensors', 9)}; "
+        "touch -r /tmp/when one.safetensors; rm nothing; echo 1 > new; mv config.json c"
     )
     run.wait(quiet)
     found = "\n".join(run.verify())

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.migrate.copies import flip
 from tests.migrate.front import Front, front
 from tests.migrate.place import PORT, Place
 from tests.migrate.rig import Host, Pair
@@ -197,9 +198,7 @@ def test_a_full_disk_of_the_target_costs_nothing_but_the_try(place: Place, pair:
 
 def test_a_shard_that_rots_after_the_copy_is_never_served(place: Place, pair: Pair) -> None:
     running = cut_at(place, "speed", "begin")
-    pair.b.sh(
-        "f=$(ls /srv/models/*@*/*.safetensors | head -n 1); printf x | dd of=$f bs=1 seek=9 conv=notrunc 2>/dev/null"
-    )
+    pair.b.sh(f"f=$(ls /srv/models/*@*/*.safetensors | head -n 1); {flip('$f', 9)}")
     code, said = ended(place, running)
     assert code == 1, said
     assert ".safetensors" in said
