@@ -211,6 +211,7 @@ def _without(tools: set[str], folder: Path) -> str:
     [
         ("--guest", {"lxc-start", "mmdebstrap", "ssh"}, "lxc mmdebstrap openssh-client"),
         ("--browser", {"chromium", "chromium-headless-shell"}, "chromium-headless-shell"),
+        ("--tests", {"strace", "rsync"}, "strace rsync"),
     ],
 )
 def test_without_root_a_missing_tool_is_named_with_the_exact_command(

@@ -101,6 +101,7 @@ class World:
     ends: dict[Role, End] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        model_doubles.needs()
         self.folder.mkdir(parents=True)
         top = self.folder / "stage"
         top.mkdir()

@@ -263,15 +263,16 @@ ONLY_IN_TROUBLE = frozenset({"lasterror", "journalctl"})
 """Asked where something does not come up, which no undisturbed migration does."""
 
 
+def needs() -> None:
+    """Before anything is started: the copies are those of the real rsync."""
+    assert shutil.which("rsync"), "rsync is missing: scripts/bootstrap --tests installs it"
+
+
 def put(folder: Path, stage: Path) -> None:
     """Writes them into a folder that comes first in PATH. ``stage``: what the hosts lie in, by a path that holds
     everywhere."""
     folder.mkdir()
-    real = {name: shutil.which(name) for name in ("sleep", "awk", "rsync")}
-    missing = [name for name, path in real.items() if path is None]
-    assert not missing, (
-        f"the model needs {', '.join(missing)} of this machine (Debian: coreutils, mawk, rsync)"
-    )
+    real = {name: shutil.which(name) for name in ("sleep", "awk")}
     for name, text in {**DOUBLES, "sleep": _SLEEP.format(sleep=real["sleep"])}.items():
         (folder / name).write_text((_HEAD + text).replace("@MODEL@", str(stage)))
         (folder / name).chmod(0o755)
