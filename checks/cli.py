@@ -89,14 +89,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _told(_run(args))
     except BadInput as error:
         for line in str(error).splitlines():
-            print(f"provcheck: {line}", file=sys.stderr)  # noqa: T201
+            standard.complain(f"provcheck: {line}")
         return EXIT_USAGE
     except KeyboardInterrupt:
-        print("provcheck: interrupted, no verdict", file=sys.stderr)  # noqa: T201
+        standard.complain("provcheck: interrupted, no verdict")
         return told.code
     except OSError as error:
-        standard.forget()
-        print(f"provcheck: no verdict, the machine refused what a check needs: {error}", file=sys.stderr)  # noqa: T201
+        standard.forget(sys.stdout)
+        standard.complain(f"provcheck: no verdict, the machine refused what a check needs: {error}")
         return EXIT_UNKNOWN
 
 
@@ -106,7 +106,7 @@ def _told(code: int) -> int:
     error = standard.flushed()
     if error is None or error.errno == errno.EPIPE:
         return code
-    print(f"provcheck: what it says could not be written: {error.strerror}", file=sys.stderr)  # noqa: T201
+    standard.complain(f"provcheck: what it says could not be written: {error.strerror}")
     return EXIT_UNKNOWN
 
 

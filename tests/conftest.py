@@ -16,6 +16,9 @@ ROOT = Path(__file__).resolve().parent.parent
 settings.register_profile("house", deadline=None, derandomize=os.environ.get("CI") == "true")
 settings.load_profile("house")
 
+# What a shell may set, and hides what an operator's shell would show: errors of a stream that is written late.
+os.environ.pop("PYTHONUNBUFFERED", None)
+
 
 def pytest_configure() -> None:
     """A run that is told to end ends as by Ctrl-C: fixtures take their containers and servers with them."""

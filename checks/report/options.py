@@ -157,7 +157,7 @@ def finish(report: Report, how: Presentation) -> int:
         why = _printed(text)
         lost += [f"the report could not be printed: {why}"] if why is not None else []
     for line in lost:
-        _complain(f"provcheck: {line}; the verdict was {verdict(report)}: {counts(report)}")
+        standard.complain(f"provcheck: {line}; the verdict was {verdict(report)}: {counts(report)}")
     return UNKNOWN_CODE[how.exit_style] if lost else exit_code(report, how.exit_style, strict=how.strict)
 
 
@@ -208,11 +208,6 @@ def _same(one: Path, other: Path) -> bool:
     return one.resolve() == other.resolve()
 
 
-def _complain(line: str) -> None:
-    with suppress(OSError):
-        click.echo(line, err=True)
-
-
 def _printed(text: str) -> str | None:
     """Prints the report. None, also when a reader had enough (``| head``); else why it could not be printed."""
     if "stdout" in standard.CLOSED:
@@ -223,7 +218,7 @@ def _printed(text: str) -> str | None:
         sys.stdout.flush()
     except OSError as error:
         # What is still buffered would be tried again, and fail again, when the interpreter ends.
-        standard.forget()
+        standard.forget(sys.stdout)
         return None if error.errno == errno.EPIPE else error.strerror
     return None
 

@@ -55,6 +55,10 @@ class End:
             '"show -p ControlGroup --value "*) ;;\n*) exit 99 ;;\nesac\n'
         )
         control.chmod(0o755)
+        # The stand-in writes no journal; a machine of which this is a container may have none.
+        journal = root / "bin/journalctl"
+        journal.write_text('#!/bin/sh\ncase "$*" in *kpro-*) ;; *) exit 99 ;; esac\n')
+        journal.chmod(0o755)
 
     @property
     def name(self) -> str:
