@@ -90,7 +90,11 @@ COVERAGE = (
         "as a ratio of the computed limit, with the transport used",
         ("nccl.busbw", "nccl.transport"),
     ),
-    Row("All-reduce over several nodes", "each against each finds the bad one", ("nccl.node", "nccl.init")),
+    Row(
+        "All-reduce over several nodes",
+        "each against each finds the bad one",
+        ("nccl.node", "nccl.own_gpu", "nccl.init"),
+    ),
     Row(
         "Hangs and time limits",
         "every probe has a deadline, and a hang is a finding",

@@ -122,6 +122,16 @@ NCCL: dict[str, Entry] = {
         "Look at throttling, at other processes on that GPU, at the CPUs and the NUMA node of the process.",
         "-",
     ),
+    "nccl.own_gpu": Entry(
+        "Every rank has a GPU of its own",
+        "Two containers with the same GPU, or one machine under two host names, pass as two nodes: NCCL looks for a "
+        "GPU that is used twice within one host only, and a host is its name and boot id. What is measured then is a "
+        "GPU that talks to itself. The nodes compare the UUIDs of their GPUs when they meet (of MIG instances "
+        "theirs), and nothing is measured where two are one.",
+        "fail node1 nccl.own_gpu GPU 0 of node 0 and GPU 0 of node 1 are one: GPU-8f1c... Nothing was measured",
+        "Start the node on another machine, hand its container another GPU, or name others with --gpus.",
+        "NVIDIA/nccl src/init.cc, Duplicate GPU detected; CUDA driver API, cuDeviceGetUuid_v2",
+    ),
     "nccl.node": Entry(
         "Every node came and does its part",
         "With many nodes one bad node stops or slows all. A node that never comes is named; with --pairwise pairs of "

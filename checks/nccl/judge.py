@@ -13,6 +13,7 @@ RULES = (
     rules_start.environment,
     rules_pairs.peer_copies,
     rules_nodes.nodes,
+    rules_nodes.own_gpu,
     rules_ranks.came_through,
     rules_ranks.sums,
     rules_speed.transport,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from checks.nccl import run, sockets
+from checks.nccl import own, run, sockets
 from checks.nccl.launch import Place
 from checks.nccl.rendezvous import Client, Refused, Server
 from checks.nccl.run import Bench, Wish
@@ -83,10 +83,12 @@ def _together(
     told = bench.data["nodes"]
     able = run.usable(bench)
     why = "" if able else "; ".join(bench.data["busy"]) or "no usable library or GPU"
-    joined = client.join(len(bench.gpus) if able else 0, why, join_s + 30)
+    look = bench.data["look"]
+    mine = own.named(look["gpus"], bench.gpus, (look.get("driver") or {}).get("version"))
+    joined = client.join(len(bench.gpus) if able else 0, mine, why, join_s + 30)
     told["joined"] = {str(node): entry for node, entry in joined.items()}
     nodes = [node for node, entry in joined.items() if entry["gpus"] > 0]
-    if len(nodes) < 2:
+    if len(nodes) < 2 or own.twice(joined):
         return
     plan = steps(nodes, pairwise)
     for number, groups in enumerate(plan):

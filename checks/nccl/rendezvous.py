@@ -16,6 +16,8 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
+from checks.nccl import own
+
 LINE_LIMIT = 8 << 20
 GREET_LIMIT = 4096
 GREET_S = 10.0
@@ -157,6 +159,7 @@ class Server:
         board, step = self.board, int(asked.get("step", 0))
         if asked["op"] == "join":
             entry = {"gpus": max(0, min(64, int(asked["gpus"]))), "why": str(asked.get("why") or "")[:300]}
+            entry["uuids"] = own.heard(asked.get("uuids"))
             board.change(lambda: board.joined.update({node: entry}))
             left = self._join_s - (time.monotonic() - self._started)
             board.wait(lambda: len(board.joined) == board.nodes, max(0.0, left))
@@ -224,10 +227,14 @@ class Client:
         if not hmac.compare_digest(str(told.get("mac")), proof(token, "server", own)):
             raise Refused("what listens there is not node 0 of this run")
 
-    def join(self, gpus: int, why: str, seconds: float) -> dict[int, dict[str, Any]]:
+    def join(
+        self, gpus: int, uuids: Mapping[str, str], why: str, seconds: float
+    ) -> dict[int, dict[str, Any]]:
         """All nodes that came, with their GPUs, once all are there or the deadline of node 0 passed."""
-        told = self._ask(seconds, op="join", gpus=gpus, why=why)["nodes"]
-        return {int(number): entry for number, entry in told.items()}
+        told = self._ask(seconds, op="join", gpus=gpus, uuids=dict(uuids), why=why)["nodes"]
+        return {
+            int(number): {**entry, "uuids": own.heard(entry.get("uuids"))} for number, entry in told.items()
+        }
 
     def give_id(self, step: int, identity: str | None) -> None:
         self._ask(GREET_S, op="id", step=step, id=identity)

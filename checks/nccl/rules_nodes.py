@@ -7,6 +7,7 @@ from typing import Any
 
 from checks.gpus.rule import failed, passed, unknown, warned
 from checks.model import Finding
+from checks.nccl import own
 from checks.nccl.measured import Run, run_of
 from checks.nccl.rates import best, bus_rate
 from checks.nccl.scene import Scene
@@ -53,6 +54,32 @@ def nodes(scene: Scene) -> Iterator[Finding]:
         count = sum(int(entry.get("gpus") or 0) for entry in joined.values())
         tried = f"; {len(pairs)} pairs of nodes were well" if pairs else ""
         yield passed(f"{len(joined)} nodes with {count} GPUs came{tried}").finding("nccl.node", "host")
+
+
+def own_gpu(scene: Scene) -> Iterator[Finding]:
+    """nccl.own_gpu: a finding per GPU that more than one rank would have. Nothing of a record without UUIDs."""
+    joined = (scene.measured.nodes or {}).get("joined") or {}
+    twice, untold = own.twice(joined), own.untold(joined)
+    for uuid, places in twice.items():
+        where = " and ".join(f"GPU {number} of node {node}" for node, number in places)
+        yield failed(
+            f"{where} are one: {uuid}. Nothing was measured between the nodes",
+            cause="the same GPU is handed to several containers, or one machine stands under several host names: NCCL "
+            "looks for a GPU that is used twice within one host name only",
+            fix="give each node GPUs of its own: start it on another machine, hand the container another GPU, or name "
+            "others with --gpus",
+        ).finding("nccl.own_gpu", f"node{places[-1][0]}")
+    if untold:
+        who = ", ".join(map(str, untold))
+        yield unknown(
+            f"whether every rank has a GPU of its own is not known: node {who} did not say which GPUs it has",
+            cause="a provcheck of another version, or a driver that tells no UUID of its own for a MIG instance",
+            fix="the same provcheck on every node; see that no two nodes are one machine",
+        ).finding("nccl.own_gpu", "host")
+    told = [entry for entry in joined.values() if entry.get("gpus") and entry.get("uuids")]
+    if len(told) > 1 and not twice and not untold:
+        count = sum(len(entry["uuids"]) for entry in told)
+        yield passed(f"{count} GPUs on {len(told)} nodes, no two of them one").finding("nccl.own_gpu", "host")
 
 
 def _pairs(told: Mapping[str, Any]) -> Iterator[tuple[tuple[int, int], Run]]:

@@ -219,3 +219,4 @@ def test_two_nodes_by_host_name_are_judged_by_what_their_sockets_carry(record_pr
         assert "one TCP connection each way" in rate["message"]
         assert rate["status"] in WELL
         assert said.one("nccl.node")["status"] == "pass"
+        assert said.one("nccl.own_gpu")["status"] == "pass"

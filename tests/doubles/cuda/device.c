@@ -26,7 +26,14 @@ int gpus(void)
 
 int sms(void) { return atoi(setting("sms", "4")); }
 
-static void uuid_text(int gpu, char *into) { sprintf(into, "GPU-00000000-0000-4000-8000-%012d", gpu); }
+static int host(void) { return atoi(setting("host", "0")); }
+
+static int slice(void) { return atoi(setting("slice", "0")); } // which MIG instance of its GPU each device is
+
+static void uuid_text(int gpu, char *into)
+{
+    sprintf(into, "GPU-%08d-0000-4000-8000-%06d%06d", host(), slice(), gpu);
+}
 
 // CUDA_VISIBLE_DEVICES: numbers or beginnings of UUIDs; the first bad entry ends the list.
 static void read_visible(void)
@@ -146,7 +153,7 @@ API CUresult cuDeviceGet(CUdevice *device, int ordinal)
 API CUresult cuDeviceGetName(char *name, int length, CUdevice device)
 {
     ENTER_DEVICE(device);
-    snprintf(name, (size_t)length, "%s", setting("name", "NVIDIA H200"));
+    snprintf(name, (size_t)length, "%s%s", setting("name", "NVIDIA H200"), slice() ? " MIG 3g.71gb" : "");
     return 0;
 }
 
@@ -154,8 +161,10 @@ API CUresult cuDeviceGetUuid_v2(unsigned char *uuid, CUdevice device)
 {
     ENTER_DEVICE(device);
     memset(uuid, 0, 16);
-    uuid[6] = 0x40; // as libnvidia-ml's double numbers them
+    uuid[3] = (unsigned char)host(); // as libnvidia-ml's double numbers them
+    uuid[6] = 0x40;
     uuid[8] = 0x80;
+    uuid[12] = (unsigned char)slice();
     uuid[15] = (unsigned char)gpu;
     return 0;
 }

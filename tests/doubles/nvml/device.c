@@ -12,7 +12,8 @@
 #define LACKS(symbol) API int symbol(Handle handle) { ENTER(handle); return NOT_SUPPORTED; }
 
 TEXT(nvmlDeviceGetName, "NVIDIA H200%s", handle->part ? " MIG 3g.71gb" : "")
-TEXT(nvmlDeviceGetUUID, "%s-00000000-0000-4000-8000-%06d%06d", handle->part ? "MIG" : "GPU", handle->part, handle->gpu)
+TEXT(nvmlDeviceGetUUID, "%s-%08d-0000-4000-8000-%06d%06d", handle->part ? "MIG" : "GPU", atoi(setting("host", "0")),
+     handle->part, handle->gpu)
 TEXT(nvmlDeviceGetSerial, "16512%08d", 10000007 + handle->gpu)
 TEXT(nvmlDeviceGetVbiosVersion, "96.00.A5.00.%02X", NUMBER(1))
 TEXT(nvmlDeviceGetInforomImageVersion, "G520.0282.02.02")

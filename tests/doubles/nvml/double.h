@@ -7,7 +7,7 @@
 //     error:SYMBOL:gpu1:code=4           it answers that code      set:SYMBOL:gpu1:is=7  its number is 7
 //     lost:gpu3:after=20[:half]          error 15 after so many calls; half: what is cached still answers
 //     field:gpu0:id=230:is=1             a value by field id       mig:gpu0        MIG is on, with two devices
-//     process:gpu0:pid=12:bytes=1024     a compute process
+//     process:gpu0:pid=12:bytes=1024     a compute process          host=1         UUIDs of another host
 #ifndef DOUBLE_H
 #define DOUBLE_H
 

@@ -28,19 +28,29 @@ def free_port() -> int:
 
 
 def together(rig: Rig, *commands: tuple[list[str], dict[str, str]]) -> list[dict[str, Any]]:
-    """Starts one command per node at once; the report of each."""
+    """Starts one command per node at once, each with GPUs of its own unless it says otherwise; the report of each."""
     running = [
         subprocess.Popen(
             rig.argv("--size", "64K", "--gpus", "0", "--init-deadline", "5", "--size-deadline", "5", *args),
-            env=rig.environment(**variables),
+            env=rig.environment(**{**on_host(number), **variables}),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
-        for args, variables in commands
+        for number, (args, variables) in enumerate(commands)
     ]
     ended = [process.communicate(timeout=90) for process in running]
     return [json.loads(out) if out else {"said": err} for out, err in ended]
+
+
+def on_host(number: int) -> dict[str, str]:
+    """What gives the doubles the GPUs of another host."""
+    return {f"KPRO_DOUBLE_{library}": f"host={number}" for library in ("CUDA", "NVML")}
+
+
+def by_hand(nodes: int, *more: str) -> list[list[str]]:
+    at = f"127.0.0.1:{free_port()}"
+    return [["--rdzv", at, "--nnodes", str(nodes), "--node-rank", str(n), *more] for n in range(nodes)]
 
 
 def of(report: dict[str, Any], identity: str) -> list[dict[str, Any]]:
@@ -113,7 +123,7 @@ def test_a_stranger_is_refused_and_does_not_count_as_a_node() -> None:
         with pytest.raises(Refused):
             Client.connect("127.0.0.1", port, b"theirs", 1, 2)
         client = Client.connect("127.0.0.1", port, b"ours", 1, 2)
-        assert set(client.join(4, "", 10)) == {1}
+        assert set(client.join(4, {}, "", 10)) == {1}
         assert server.board.strangers == 1
         client.close()
     finally:
