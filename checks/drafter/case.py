@@ -13,9 +13,11 @@ from checks.drafter.folder import Folder
 from checks.drafter.weights import Shape
 
 BLOCK_KINDS = ("dflash", "dflash2")
+EAGLES = ("eagle", "eagle3")
 KIND_NAMES = {
     "dflash": "a DFlash drafter",
     "dflash2": "a second-generation DFlash drafter",
+    "eagle": "an EAGLE drafter of the first generations",
     "eagle3": "an EAGLE-3 drafter",
     "mtp": "a prediction layer of the target",
     "draft_model": "an ordinary draft model",
@@ -93,7 +95,7 @@ class Case:
 
     @property
     def kind(self) -> str:
-        """What sort of drafter this is: dflash, dflash2, eagle3, mtp, draft_model or unknown."""
+        """What sort of drafter this is: dflash, dflash2, eagle, eagle3, mtp, draft_model or unknown."""
         return "mtp" if self.in_target else kind_of(self.config, self.shape)
 
     @property
@@ -142,19 +144,20 @@ class Case:
 
 def kind_of(config: ModelConfig | None, shape: Shape | None) -> str:
     """The kind by tensors first, by what the config calls itself where the tensors do not tell."""
-    if shape is not None and shape.kind not in {"unknown", "draft_model"}:
+    if shape is not None and not shape.guessed and shape.kind not in {"unknown", "draft_model"}:
         return shape.kind
     names = " ".join(config.architectures).lower() if config else ""
     for word, kind in (
         ("dflash2", "dflash2"),
         ("dflash", "dflash"),
         ("eagle3", "eagle3"),
-        ("eagle", "eagle3"),
+        ("peagle", "eagle3"),
+        ("eagle", "eagle"),
     ):
         if word in names:
             return kind
     if config is not None and any(name != "eagle_aux_hidden_state_layer_ids" for name in config.ids):
         return "dflash"
-    if shape is not None:
+    if shape is not None and not (shape.guessed and names):
         return shape.kind
     return "draft_model" if config is not None and names else "unknown"

@@ -17,6 +17,7 @@ from checks.drafter.rules import (
     mask,
     mtp,
     origin,
+    others,
     rope,
     shape,
     vocabulary,
@@ -28,7 +29,7 @@ from checks.model import Finding, Status
 
 _FILES = (origin, shape, ids, ids_trained, mask, rope, vocabulary, window, block, details, mtp)
 CHECKS: tuple[Check, ...] = tuple(check for file in _FILES for check in file.CHECKS)
-RULES: tuple[Rule, ...] = tuple(rule for file in _FILES for rule in file.RULES)
+RULES: tuple[Rule, ...] = tuple(rule for file in (*_FILES, others) for rule in file.RULES)
 
 
 def judge(case: Case) -> tuple[tuple[Finding, ...], dict[str, Any]]:

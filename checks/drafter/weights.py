@@ -43,7 +43,7 @@ PACKED = re.compile(r"\.(weight_packed|qweight|weight_scale|weight_scale_inv|sca
 class Shape:
     """Sizes derived from tensor shapes; None where the tensors do not tell.
 
-    ``fc_in`` is the width that fc expects.
+    ``fc_in`` is the width that fc expects; ``guessed`` that no tensor tells the kind, and the config's word counts.
     """
 
     kind: str
@@ -59,6 +59,7 @@ class Shape:
     dtype: str | None
     dtypes: Mapping[str, int]
     odd: tuple[str, ...]
+    guessed: bool = False
 
     def captured(self, target_hidden: int | None) -> int | None:
         """How many target layers feed ``fc``; None when that is no whole number or the target's width is
@@ -109,8 +110,9 @@ def derive(tensors: Mapping[str, Tensor]) -> Shape:
     embed = at("embed_tokens.weight") or at("lm_head.weight")
     kinds = Counter(tensor.dtype for tensor in names.values())
     floating = [kind for kind, _ in kinds.most_common() if kind in {"BF16", "F16", "F32"}]
+    kind, guessed = _kind(names)
     return Shape(
-        kind=_kind(names),
+        kind=kind,
         hidden=hidden,
         intermediate=gate[0] if len(gate) == 2 else None,
         heads=_ratio(q[0] if q else None, head_dim),
@@ -123,6 +125,7 @@ def derive(tensors: Mapping[str, Tensor]) -> Shape:
         dtype=floating[0] if floating else None,
         dtypes=dict(kinds),
         odd=_odd_layers(names, numbers),
+        guessed=guessed,
     )
 
 
@@ -152,14 +155,17 @@ def _there(name: str, names: Mapping[str, Tensor]) -> bool:
     return name in names or f"{stem}weight_packed" in names or f"{stem}qweight" in names
 
 
-def _kind(names: Mapping[str, Tensor]) -> str:
+def _kind(names: Mapping[str, Tensor]) -> tuple[str, bool]:
+    """The kind, and whether that is no more than a guess: an incomplete drafter lacks what would tell."""
     if any("candidate_selector." in name or "attention_conv." in name for name in names):
-        return "dflash2"
+        return "dflash2", False
     if "hidden_norm.weight" in names and "layers.0.hidden_norm.weight" not in names:
-        return "dflash"
+        return "dflash", False
     fc = names.get("fc.weight")
     if any(name.startswith("mtp.") for name in names):
-        return "mtp"
+        return "mtp", False
+    if "layers.0.hidden_norm.weight" in names:
+        return "eagle3", False
     if fc is not None:
         wide = names.get("layers.0.self_attn.q_proj.weight")
         doubled = (
@@ -168,10 +174,10 @@ def _kind(names: Mapping[str, Tensor]) -> str:
             and len(fc.shape) == 2
             and wide.shape[1] == 2 * fc.shape[0]
         )
-        return "eagle3" if doubled or "layers.0.hidden_norm.weight" in names else "dflash"
+        return ("eagle3", False) if doubled else ("dflash", True)
     if "embed_tokens.weight" in names:
-        return "draft_model"
-    return "dflash" if names else "unknown"
+        return "draft_model", False
+    return ("dflash", True) if names else ("unknown", False)
 
 
 def _odd_layers(names: Mapping[str, Tensor], numbers: list[int]) -> tuple[str, ...]:

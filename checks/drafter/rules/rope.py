@@ -40,11 +40,17 @@ def _written(case: Case) -> bool:
 
 
 def absent(case: Case) -> Facts | None:
-    return None if _written(case) else _facts(case)
+    return None if _written(case) or case.kind == "eagle3" else _facts(case)
 
 
 def differs(case: Case) -> Facts | None:
-    return _facts(case) if _written(case) else None
+    return _facts(case) if _written(case) and case.kind != "eagle3" else None
+
+
+def own(case: Case) -> Facts | None:
+    """EAGLE-3 attends to its own keys: its base is the trainer's choice, and published ones differ from their
+    target's, or are left out because 10000 was trained."""
+    return _facts(case) if case.kind == "eagle3" else None
 
 
 def two(case: Case) -> Facts | None:
@@ -138,6 +144,18 @@ RULES = (
         "copied from another generation of models ({origin}: {source})",
         "write rope_theta {right}",
         "measured on vLLM 0.20.1",
+        effect_of,
+    ),
+    Rule(
+        "rope_own",
+        "drafter.rope",
+        Status.WARN,
+        own,
+        "rope_theta is {have}, the target's {right}: whether it was trained so, no file tells",
+        "a head with its own keys keeps the base that it was trained with, 10000 where that was left out; a config "
+        "that was written by hand may have lost it",
+        "compare with the publisher's config and the acceptance length that it names",
+        "sgl-project/SpecForge configs: kimi-k2-eagle3 (1e6, its target 5e4), llama4-scout-17B-16E-eagle3 (absent)",
         effect_of,
     ),
     Rule(

@@ -6,6 +6,7 @@ from __future__ import annotations
 from checks.data.drafter_effects import Effect, effect
 from checks.drafter.case import Case
 from checks.drafter.rule import Check, Facts, Rule
+from checks.drafter.rules.others import sizes_compared
 from checks.drafter.weights import missing_tensors, unknown_tensors
 from checks.model import Status
 
@@ -120,8 +121,25 @@ def _skips(case: Case) -> str | None:
     return None if case.is_block else f"tensors of {case.kind_name} are not judged by name"
 
 
+def _not_part(case: Case) -> str | None:
+    """Prediction layers have their own check; what nobody knows is told by ``drafter.engine``."""
+    return f"tensors of {case.kind_name} are not judged here" if case.kind in {"mtp", "unknown"} else None
+
+
+def _geometry_skips(case: Case) -> str | None:
+    if case.config is None:
+        return "no config.json"
+    if case.is_block or sizes_compared(case):
+        return None
+    return f"sizes of {case.kind_name} of type {case.config.model_type} are not compared"
+
+
+def _width_skips(case: Case) -> str | None:
+    return None if case.is_block or case.kind == "eagle3" else f"{case.kind_name} is not judged by its fc"
+
+
 def _no_weights(case: Case) -> str | None:
-    if case.shape is not None and case.shape.layers:
+    if case.shape is not None and (case.shape.layers or case.kind == "draft_model"):
         return None
     if case.drafter.config is not None and case.drafter.config.fmt == "gguf":
         return "a GGUF file: its tensors are not read, only its metadata"
@@ -139,8 +157,10 @@ CHECKS = (
         lambda case: (
             f"{len(case.drafter.tensors)} tensors, all that {case.shape.layers if case.shape else 0} "
             "layers need"
+            if case.shape and case.shape.layers
+            else f"{len(case.drafter.tensors)} tensors, none of which is known to be missing"
         ),
-        skips=_skips,
+        skips=_not_part,
         blind=_no_weights,
         value=lambda case: len(case.drafter.tensors),
     ),
@@ -149,14 +169,14 @@ CHECKS = (
         "Sizes in the config must be those of the tensors; combinations that keep the widths load "
         "and compute nonsense.",
         lambda case: "sizes in the config are those of the tensors",
-        skips=lambda case: _skips(case) or ("no config.json" if case.config is None else None),
+        skips=_geometry_skips,
         blind=_no_weights,
     ),
     Check(
         "drafter.target_width",
         "fc takes hidden states of the target, so its width is a multiple of the target's.",
         lambda case: f"fc takes {case.captured_count} hidden states of width {case.goal.hidden}",
-        skips=_skips,
+        skips=_width_skips,
         blind=lambda case: (
             _no_weights(case) or (None if case.goal.hidden else "the target's config gives no hidden_size")
         ),

@@ -210,6 +210,71 @@ def toy_pair() -> Pair:
     return Pair(shapes, config, target)
 
 
+def draft_model() -> Pair:
+    """An ordinary model of two layers, with the vocabulary of the toy's target."""
+    pair = toy_pair()
+    pair.shapes = {"model.embed_tokens.weight": (4096, 128), "model.norm.weight": (128,)}
+    for number in range(2):
+        at = f"model.layers.{number}."
+        layer = dflash_shapes(hidden=128, inter=384, heads=4, kv=2, head_dim=32, layers=1, captured=1)
+        pair.shapes |= {
+            at + name.removeprefix("layers.0."): s for name, s in layer.items() if "layers.0." in name
+        }
+    pair.config = {
+        "architectures": ["Qwen3ForCausalLM"],
+        "model_type": "qwen3",
+        "vocab_size": 4096,
+        "hidden_size": 128,
+        "intermediate_size": 384,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 32,
+        "rope_theta": 1000000,
+        "max_position_embeddings": 4096,
+        "tie_word_embeddings": True,
+    }
+    return pair
+
+
+def eagle() -> Pair:
+    """An EAGLE-3 drafter of one layer that captures three target layers."""
+    pair = toy_pair()
+    pair.shapes = {
+        "d2t": (1000,),
+        "t2d": (4096,),
+        "fc.weight": (256, 768),
+        "norm.weight": (256,),
+        "lm_head.weight": (1000, 256),
+        "midlayer.hidden_norm.weight": (256,),
+        "midlayer.input_layernorm.weight": (256,),
+        "midlayer.post_attention_layernorm.weight": (256,),
+        "midlayer.self_attn.q_proj.weight": (256, 512),
+        "midlayer.self_attn.k_proj.weight": (128, 512),
+        "midlayer.self_attn.v_proj.weight": (128, 512),
+        "midlayer.self_attn.o_proj.weight": (256, 256),
+        "midlayer.mlp.gate_proj.weight": (768, 256),
+        "midlayer.mlp.up_proj.weight": (768, 256),
+        "midlayer.mlp.down_proj.weight": (256, 768),
+    }
+    pair.config = {
+        "architectures": ["LlamaForCausalLMEagle3"],
+        "model_type": "llama",
+        "vocab_size": 4096,
+        "draft_vocab_size": 1000,
+        "hidden_size": 256,
+        "intermediate_size": 768,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": 4096,
+        "rope_theta": 1000000,
+        "rms_norm_eps": 1e-6,
+        "eagle_aux_hidden_state_layer_ids": [2, 6, 9],
+    }
+    return pair
+
+
 def incident_pair(mask: int = 248044) -> Pair:
     """The guess of the incident: ids by a spacing of 15.5, an end-of-text mask, theta, vocabulary and
     window left out."""

@@ -14,7 +14,15 @@ from checks.drafter.config import parse
 from checks.drafter.doctor import CHECKS, RULES, applicable_rules
 from checks.drafter.folder import Tokens
 from checks.model import Status
-from tests.unit.drafter.makers import Pair, case_of, family_pair, incident_pair, toy_pair
+from tests.unit.drafter.makers import (
+    Pair,
+    case_of,
+    draft_model,
+    eagle,
+    family_pair,
+    incident_pair,
+    toy_pair,
+)
 
 
 def row(name: str) -> Pair:
@@ -106,18 +114,6 @@ def speculators() -> Pair:
     return pair
 
 
-def draft_model() -> Pair:
-    pair = toy()
-    pair.shapes = {"model.embed_tokens.weight": (4096, 128), "model.layers.0.mlp.up_proj.weight": (384, 128)}
-    pair.config = {
-        "architectures": ["Qwen3ForCausalLM"],
-        "model_type": "qwen3",
-        "vocab_size": 4096,
-        "hidden_size": 128,
-    }
-    return pair
-
-
 def with_drafter(**changes: Any) -> Callable[[Case], Case]:
     return lambda case: replace(case, drafter=replace(case.drafter, **changes))
 
@@ -125,34 +121,6 @@ def with_drafter(**changes: Any) -> Callable[[Case], Case]:
 def gguf(case: Case) -> Case:
     raw = {"architectures": ["DFlashDraftModel"], "dflash.target_layers": [2, 6, 10], "mask_token_id": 4090}
     return replace(case, shape=None, drafter=replace(case.drafter, config=parse(raw, "gguf"), tensors={}))
-
-
-def eagle() -> Pair:
-    """An EAGLE-3 drafter of one layer that captures three target layers."""
-    pair = toy()
-    pair.shapes = {
-        "d2t": (1000,),
-        "fc.weight": (256, 768),
-        "norm.weight": (256,),
-        "lm_head.weight": (1000, 256),
-        "midlayer.hidden_norm.weight": (256,),
-        "midlayer.self_attn.q_proj.weight": (256, 512),
-    }
-    pair.config = {
-        "architectures": ["LlamaForCausalLMEagle3"],
-        "model_type": "llama",
-        "vocab_size": 4096,
-        "draft_vocab_size": 1000,
-        "hidden_size": 256,
-        "intermediate_size": 768,
-        "num_hidden_layers": 1,
-        "num_attention_heads": 4,
-        "max_position_embeddings": 4096,
-        "rope_theta": 1000000,
-        "rms_norm_eps": 1e-6,
-        "eagle_aux_hidden_state_layer_ids": [2, 6, 9],
-    }
-    return pair
 
 
 QUANT = {"quant_method": "compressed-tensors", "ignore": ["lm_head"]}
@@ -169,7 +137,7 @@ FIRES: dict[str, Fires] = {
     "speculators_v2": Fires(speculators, engine="vllm==0.33.0"),
     "kind_unknown": Fires(lambda: Pair({}, {"model_type": "qwen3"}, toy().target)),
     "defaults_harmful": Fires(drop=("vocab_size",)),
-    "rope_unwritten": Fires(draft_model),
+    "rope_unwritten": Fires(draft_model, drop=("rope_theta",)),
     "revision_unknown": Fires(case=with_drafter(revisions={})),
     "revision_mixed": Fires(case=with_drafter(revisions={"a" * 12: "x", "b" * 12: "y"})),
     "tensors_missing": Fires(drop_tensors=("fc.weight",)),
@@ -179,6 +147,14 @@ FIRES: dict[str, Fires] = {
     "geometry_differs": Fires(config={"num_key_value_heads": 4}),
     "width_differs": Fires(target={"hidden_size": 320}),
     "target_hidden": Fires(config={"target_hidden_size": 512}),
+    "tensors_adapter": Fires(draft_model, tensors={"layers.0.self_attn.q_proj.lora_A.weight": (8, 128)}),
+    "tensors_missing_other": Fires(eagle, drop_tensors=("fc.weight",)),
+    "geometry_differs_other": Fires(eagle, config={"num_attention_heads": 8}),
+    "width_differs_eagle": Fires(eagle, target={"hidden_size": 320}),
+    "layers_differ_eagle": Fires(
+        eagle, drop=("eagle_aux_hidden_state_layer_ids",), tensors={"fc.weight": (256, 1024)}
+    ),
+    "vocab_tables": Fires(eagle, tensors={"d2t": (999,)}),
     "dtype_mixed": Fires(types={"fc.weight": "F16"}),
     "dtype_differs": Fires(config={"dtype": "float16"}),
     "ids_missing": Fires(drop=("target_layer_ids", "eagle_aux_hidden_state_layer_ids")),
@@ -213,6 +189,7 @@ FIRES: dict[str, Fires] = {
     "mask_two": Fires(config={"mask_token_id": 4091}),
     "rope_absent": Fires(drop=("rope_theta",)),
     "rope_differs": Fires(config={"rope_theta": 1e8}),
+    "rope_own": Fires(eagle, config={"rope_theta": 5e4}),
     "rope_two": Fires(config={"rope_parameters": {"rope_theta": 1e4}}),
     "rope_partial": Fires(config={"partial_rotary_factor": 0.25}),
     "rope_scaled": Fires(config={"rope_scaling": {"rope_type": "yarn", "factor": 4.0}}),
@@ -269,6 +246,8 @@ HEALTHY: dict[str, Fires] = {
     "speculators on 0.20.1": Fires(speculators),
     "prediction layer": Fires(mtp_pair, options=SAME),
     "EAGLE-3": Fires(eagle),
+    "EAGLE-3 without a list of layers": Fires(eagle, drop=("eagle_aux_hidden_state_layer_ids",)),
+    "draft model": Fires(draft_model),
     "quantised, listed": Fires(mtp_pair, target={"quantization_config": IGNORED}, options=SAME),
 }
 
@@ -329,7 +308,7 @@ def test_a_plain_list_runs_from_the_first_to_the_last_layer(ids: list[int], bad:
     [
         ({"eagle_aux_hidden_state_layer_ids": [2, 6]}, "ids_wrong_count"),
         ({"eagle_aux_hidden_state_layer_ids": [2, 6, 20]}, "ids_out_of_range"),
-        ({"rope_theta": 1e4}, "rope_differs"),
+        ({"rope_theta": 1e4}, "rope_own"),
         ({"vocab_size": 3000}, "vocab_smaller"),
     ],
 )
