@@ -179,7 +179,7 @@ class Snapshot:
         """Exit code and output (stdout and stderr as they came) of a command of the snapshot."""
         output = self.data("cmd", name)
         code = self.data("rc", name)
-        if output is None or code is None or not code.strip().isdigit():
+        if output is None or code is None or not code.decode("ascii", "replace").strip().isdecimal():
             raise CouldNotLook(f"command {name} gave nothing")
         return int(code), output.decode(errors="replace")
 

@@ -111,7 +111,7 @@ def _revision(text: str) -> str:
 
 
 def _python(text: str) -> str:
-    if not re.fullmatch(r"3\.\d{1,2}", text):
+    if not re.fullmatch(r"3\.[0-9]{1,2}", text):
         raise ValueError(f"{text!r} is no Python version like '3.11'")
     return text
 

@@ -85,7 +85,7 @@ class Guest(Spec):
         return self
 
     def _wrong(self) -> Iterator[tuple[Where, str]]:
-        if self.backend == "pct" and not re.fullmatch(r"[1-9]\d{2,8}", self.id):
+        if self.backend == "pct" and not re.fullmatch(r"[1-9][0-9]{2,8}", self.id):
             yield ("id",), f"{self.id!r}: a Proxmox vmid is a number from 100 to 999999999"
         if self.backend == "lxc" and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", self.id):
             yield ("id",), f"{self.id!r} is no container name: letters, digits, dots and dashes"

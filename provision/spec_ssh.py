@@ -27,7 +27,7 @@ def machine_name(host: str) -> str:
 
 _WORD = re.compile(
     r"(?:(?P<user>[\w.-]+)@)?(?P<host>[\w.-]+|\[[0-9a-fA-F:]+\]|[0-9a-fA-F]*:[0-9a-fA-F:.]*:[0-9a-fA-F:.]*)"
-    r"(?::(?P<port>\d{1,5}))?"
+    r"(?::(?P<port>[0-9]{1,5}))?"
 )
 
 

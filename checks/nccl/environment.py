@@ -96,7 +96,7 @@ def parse_unit(name: str, text: str) -> Service:
         name,
         of_weight({**said, **variables}),
         program[1] if program else None,
-        int(pid) if pid.isdigit() and int(pid) > 0 else None,
+        int(pid) if pid.isdecimal() and int(pid) > 0 else None,
         tuple(unread),
     )
 

@@ -70,7 +70,7 @@ def _mpi(environ: Mapping[str, str], form: str, names: tuple[str, ...], launcher
 
 def _n(environ: Mapping[str, str], name: str, otherwise: int | None = None) -> int:
     text = environ.get(name, "" if otherwise is None else str(otherwise))
-    if not text.isdigit() or len(text) > 6:
+    if not text.isdecimal() or len(text) > 6:
         raise BadInput(f"{name}={text[:40]!r} is no number: give --nnodes and --node-rank")
     return int(text)
 
@@ -90,7 +90,7 @@ def hidden(
         for name in ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
     )
     slurm = environ.get("SLURM_TASKS_PER_NODE", "") if "SLURM_LOCALID" in environ else ""
-    numbers = [int(text) for text in (*told, slurm.partition("(")[0]) if text.isdigit() and len(text) < 6]
+    numbers = [int(text) for text in (*told, slurm.partition("(")[0]) if text.isdecimal() and len(text) < 6]
     devices = nvml.get("devices") if nvml is not None else None
     there = len(devices) if isinstance(devices, list) else 0
     if max(numbers, default=1) < 2 or not 0 < len(seen) < there:
@@ -112,6 +112,6 @@ def address(rdzv: str) -> tuple[str, int]:
     """``host:port`` or ``[v6]:port``. Raises BadInput for anything else."""
     host, colon, port = rdzv.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
-    if not colon or not host or not port.isdigit() or not 0 < int(port) < 65536:
+    if not (colon and host and port.isdecimal() and len(port) < 6 and 0 < int(port) < 65536):
         raise BadInput(f"--rdzv {rdzv[:80]!r}: give HOST:PORT of node 0, a port that is free there")
     return host, int(port)

@@ -81,7 +81,7 @@ def step(phase: str) -> int:
 
 def place(phase: str) -> tuple[int, ...]:
     """The same with the size and how often the order was begun and given, for comparing ranks."""
-    return step(phase), *(int(word) for word in phase.split()[1:3] if word.isdigit())
+    return step(phase), *(int(word) for word in phase.split()[1:3] if word.isdecimal())
 
 
 def said(phase: str) -> str:
@@ -93,7 +93,7 @@ def said(phase: str) -> str:
         "context": "opening its GPU",
         "id": "waiting for the id",
         "init": "building the communicator",
-        "sum": f"the all-reduce of {bytes_text(int(size))}" if size.isdigit() else "an all-reduce",
+        "sum": f"the all-reduce of {bytes_text(int(size))}" if size.isdecimal() else "an all-reduce",
         "pace": "the paced all-reduces",
         "bench": "the timed all-reduces",
         "end": "at the end",

@@ -52,4 +52,4 @@ def sweep(before: set[str], ours: set[str], folder: Path = SHM) -> list[str]:
 
 
 def _living() -> list[int]:
-    return [int(entry.name) for entry in os.scandir("/proc") if entry.name.isdigit()]
+    return [int(entry.name) for entry in os.scandir("/proc") if entry.name.isdecimal()]

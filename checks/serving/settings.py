@@ -149,7 +149,7 @@ def _of_process(proc: Mapping[str, Any]) -> dict[str, Any]:
         following = words[index + 1] if index + 1 < len(words) else "-"
         key = name.replace("-", "_")
         if not value:
-            value = "True" if following.startswith("-") and not following[1:2].isdigit() else following
+            value = "True" if following.startswith("-") and not following[1:2].isdecimal() else following
         if key.startswith("no_"):
             key, value = key[3:], "False"
         raw[_ALIASES.get(key, key)] = value

@@ -74,7 +74,7 @@ def groups(flags: Sequence[str]) -> list[list[str]]:
     """The operator's flags, each with its values."""
     found: list[list[str]] = []
     for word in flags:
-        if (word.startswith("-") and not word[1:2].isdigit()) or not found:
+        if (word.startswith("-") and not word[1:2].isdecimal()) or not found:
             found.append([])
         found[-1].append(word)
     return found

@@ -174,7 +174,7 @@ def _people(snapshot: Snapshot) -> list[int]:
         for line in (snapshot.text(path) or "").splitlines():
             fields = line.split(":")
             numbers = fields[2:4] if path == "/etc/passwd" else fields[2:3]
-            found += [int(number) for number in numbers if number.isdigit() and int(number) >= FIRST]
+            found += [int(number) for number in numbers if number.isdecimal() and int(number) >= FIRST]
     return found
 
 
@@ -188,7 +188,7 @@ def _containers(snapshot: Snapshot) -> dict[str, list[Ids]]:
         words = line.split()
         if len(words) < 2:
             continue
-        if len(words) != 5 or not (words[3].isdigit() and words[4].isdigit()):
+        if len(words) != 5 or not (words[3].isdecimal() and words[4].isdecimal()):
             raise CouldNotLook(f"container {words[0]} has an id map that is none: {line.strip()!r}")
         found.setdefault(words[0], []).append(Ids(int(words[3]), int(words[4])))
     return found

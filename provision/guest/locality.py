@@ -131,7 +131,7 @@ def _place(snapshot: Snapshot, bdf: str) -> int | None:
     text = snapshot.text(_numa_node(bdf))
     if text is None or text.strip() == "-1":
         return None
-    if not text.strip().isdigit():
+    if not text.strip().isdecimal():
         raise CouldNotLook(f"{_numa_node(bdf)} says {text.strip()[:40]!r}")
     return int(text)
 

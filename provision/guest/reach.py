@@ -31,7 +31,7 @@ def unreachable(machine: Machine, guest: Guest, ids: Ids, snapshot: Snapshot, wh
     elsewhere, or made."""
     found = []
     code, output = snapshot.command("lxc-path-mode")
-    if code != 0 or not output.strip().isdigit():
+    if code != 0 or not output.strip().isdecimal():
         raise CouldNotLook(f"the mode of LXC's folder cannot be read: {output.strip()[:200]}")
     if not int(output.strip(), 8) & 0o001:
         found.append(

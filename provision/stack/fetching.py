@@ -173,7 +173,7 @@ def _space(chosen: Selection, directory: str, seen: Snapshot | None, where: str)
         return []
     code, output = seen.command(f"models-disk-{directory}")
     words = output.split()
-    if code != 0 or len(words) not in (2, 3) or not words[0].isdigit():
+    if code != 0 or len(words) not in (2, 3) or not words[0].isdecimal():
         return []
     free, inodes = int(words[0]), words[1]
     needed = max(chosen.size - (int(words[2]) if len(words) == 3 else 0), 0) + RESERVE
@@ -189,7 +189,7 @@ def _space(chosen: Selection, directory: str, seen: Snapshot | None, where: str)
             )
         )
     # Some file systems (btrfs) do not count inodes: df prints - or 0.
-    if inodes.isdigit() and 0 < int(inodes) < len(chosen.files) + 10:
+    if inodes.isdecimal() and 0 < int(inodes) < len(chosen.files) + 10:
         found.append(
             Refusal(
                 where,

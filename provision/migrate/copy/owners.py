@@ -30,7 +30,7 @@ def range_of(uid_map: str) -> Range | None:
     """From /proc/PID/uid_map (user_namespaces(7)): the range that begins with the container's 0. None: cannot tell."""
     for line in uid_map.splitlines():
         words = line.split()
-        if len(words) == 3 and words[0] == "0" and words[1].isdigit() and words[2].isdigit():
+        if len(words) == 3 and words[0] == "0" and words[1].isdecimal() and words[2].isdecimal():
             return Range(int(words[1]), int(words[2]))
     return None
 

@@ -85,7 +85,7 @@ def seen(text: str) -> Seen:
 
 
 def _number(text: str | None) -> int:
-    return int(text) if text and text.isdigit() else 0
+    return int(text) if text and text.isdecimal() else 0
 
 
 class Meter:

@@ -92,7 +92,7 @@ def ask(way: Way, at: Address, requests: Sequence[Request], seconds: int = SECON
     for _ in requests:
         head, _, rest = rest.partition(b"\n")
         kind, _, size = head.partition(b" ")
-        if not size.isdigit() or len(rest) < int(size):
+        if not size.decode("ascii", "replace").isdecimal() or len(rest) < int(size):
             raise NotAsked("what it was answered came cut off")
         found.append(_reply(kind.decode("ascii", "replace"), rest[: int(size)]))
         rest = rest[int(size) :]

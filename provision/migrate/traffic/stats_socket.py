@@ -70,7 +70,7 @@ def ask(way: Way, path: str, commands: Sequence[str]) -> list[str]:
     answers, rest = [], done.stdout
     for _ in commands:
         head, _, rest = rest.partition(b"\n")
-        if not head.isdigit() or len(rest) < int(head):
+        if not head.decode("ascii", "replace").isdecimal() or len(rest) < int(head):
             raise NoSocket("its answer was cut off")
         answers.append(rest[: int(head)].decode("utf-8", "backslashreplace"))
         rest = rest[int(head) :]

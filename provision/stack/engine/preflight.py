@@ -59,13 +59,13 @@ def parse(text: str) -> Room:
         return [row[1:] for row in rows if row[0] == word and len(row) > 1]
 
     glibc = re.search(r"(?m)^glibc glibc (\d+)\.(\d+)", text)
-    memory = [int(row[0]) / (1 << 20) for row in of("memory") if row[0].isdigit()]
+    memory = [int(row[0]) / (1 << 20) for row in of("memory") if row[0].isdecimal()]
     return Room(
         (int(glibc[1]), int(glibc[2])) if glibc else None,
         tuple(dict.fromkeys(row[0] for row in of("python"))),
-        tuple((row[1], int(row[0]) / (1 << 20)) for row in of("free") if len(row) > 1 and row[0].isdigit()),
+        tuple((row[1], int(row[0]) / (1 << 20)) for row in of("free") if len(row) > 1 and row[0].isdecimal()),
         min(memory, default=None),
-        max([int(row[0]) for row in of("cpus") if row[0].isdigit()], default=1),
+        max([int(row[0]) for row in of("cpus") if row[0].isdecimal()], default=1),
         frozenset(row[0] for row in of("tool")),
         tuple(dict.fromkeys(row[0] for row in of("nvcc"))),
     )

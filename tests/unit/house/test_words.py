@@ -22,6 +22,8 @@ NOT_THE_PROJECT = re.compile(
     r"|(?<!\w)/[w]ork/(?:main|tmp|wt|shared|\.library)\b",
     re.IGNORECASE,
 )
+NO_NUMBER_FOR_INT = re.compile(r"\.[i]sdigit\(\)")
+"""True of '²', which int() refuses with a traceback; isdecimal() is what int() reads."""
 BESIDE_THE_CHECKOUT = re.compile(r"\.\./[s]hared\b")
 
 
@@ -43,6 +45,7 @@ def found(pattern: re.Pattern[str], texts: dict[Path, str]) -> list[str]:
         (UNFINISHED, "# TO" + "DO: later", "mktemp file.XXXXXX"),
         (NOT_THE_PROJECT, "Co-Authored-" + "By: someone", '{"role": "assistant"}'),
         (NOT_THE_PROJECT, "cd /wo" + "rk/main", "the work tree, /var/work/main"),
+        (NO_NUMBER_FOR_INT, "if port.is" + "digit():", "if port.isdecimal():"),
         (BESIDE_THE_CHECKOUT, "../sha" + "red/fixtures", "../shared_mount"),
     ],
 )
@@ -51,6 +54,12 @@ def test_each_rule_finds_what_it_forbids_and_nothing_else(
 ) -> None:
     assert found(pattern, {Path("x"): "first\n" + bad}) != []
     assert found(pattern, {Path("x"): good}) == []
+
+
+def test_what_int_is_to_read_is_asked_for_by_the_word_that_means_it(texts: dict[Path, str]) -> None:
+    ours = {name: text for name, text in texts.items() if name.parts[0] in ("checks", "provision")}
+    assert ours
+    assert found(NO_NUMBER_FOR_INT, ours) == []
 
 
 def test_no_file_names_the_address_of_a_package_source(texts: dict[Path, str]) -> None:

@@ -200,6 +200,7 @@ def test_options_win_over_a_launcher() -> None:
         {},
         {**TORCHRUN, "GROUP_RANK": "7"},
         {**TORCHRUN, "GROUP_RANK": "x"},
+        {**TORCHRUN, "GROUP_RANK": "²"},
         {
             "OMPI_COMM_WORLD_SIZE": "3",
             "OMPI_COMM_WORLD_RANK": "0",
@@ -232,7 +233,9 @@ def test_what_a_stranger_must_know_is_the_token_where_there_is_one() -> None:
     assert launch.token({}, "h:1") != launch.token({}, "h:2")
 
 
-@pytest.mark.parametrize("text", ["host", "host:", ":1", "host:0", "host:70000", "host:x"])
+@pytest.mark.parametrize(
+    "text", ["host", "host:", ":1", "host:0", "host:70000", "host:x", "host:²", f"host:{'9' * 5000}"]
+)
 def test_a_meeting_place_is_a_host_and_a_port(text: str) -> None:
     with pytest.raises(BadInput):
         launch.address(text)

@@ -58,6 +58,7 @@ def test_the_valid_inventory_is_accepted(desk: Any) -> None:
             "Python reads 3.10 as 3.1",
         ),
         (('version="0.20.1")', 'version="0.20.1", python="3")'), f"{SECOND}.engine.python", "'3.11'"),
+        (('version="0.20.1")', 'version="0.20.1", python="3.\u0661")'), f"{SECOND}.engine.python", "'3.11'"),
         (('backend="pct"', 'backend="lcx"'), "machine.guests[0].backend", "did you mean 'lxc'?"),
         (('flavour="open"', 'flavour="opne"'), "machine.driver.flavour", "did you mean 'open'?"),
         (('ssh=Ssh(host="node1.example")', 'ssh="node1"'), "machine.ssh", "must be a Ssh(…)"),
