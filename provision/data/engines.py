@@ -38,7 +38,8 @@ class Kind:
 
     ``distribution`` is its name on the index, ``module`` what must be importable in its environment,
     ``program`` the words of its server (the first is a file of the environment's ``bin``), ``reserved`` the
-    flags that kpro sets itself and an inventory must not repeat. ``key_variable`` is the environment variable
+    flags that kpro sets itself and an inventory must not repeat, ``refused`` those that lead past them, and why.
+    ``key_variable`` is the environment variable
     that carries the API key; None where the engine has no such way, and ``key_reason`` then says why a key
     cannot be kept secret. ``script`` is the module behind a program of its own, for an environment in which no such
     program was installed. ``native`` are compiled modules that must load as well: a package can be imported whose own
@@ -51,6 +52,7 @@ class Kind:
     module: str
     program: tuple[str, ...]
     reserved: tuple[str, ...]
+    refused: tuple[tuple[str, str], ...]
     key_variable: str | None
     source: str
     key_reason: str = ""
@@ -72,6 +74,17 @@ _VLLM_RESERVED = (
     "-sc",
 )
 
+_CONFIG_FILE = (
+    "reads more options from a file that nobody has looked at, the address among them: write them as flags"
+)
+_VLLM_REFUSED = (
+    ("--config", _CONFIG_FILE),
+    ("--uds", "serves a socket file and leaves the address out, at which the service is asked"),
+    ("--grpc", "serves gRPC where the service is asked over HTTP"),
+    ("--headless", "serves nothing: it is a part of an engine that another machine serves"),
+)
+"""vLLM 0.20.1 and 0.33.0, entrypoints/openai/cli_args.py."""
+
 _NOWHERE = Around()
 
 KINDS = (
@@ -91,6 +104,7 @@ KINDS = (
             "{name}",
         ),
         reserved=_VLLM_RESERVED,
+        refused=_VLLM_REFUSED,
         key_variable="VLLM_API_KEY",
         environment=engine_settings.VLLM,
         parallel_flags=("--tensor-parallel-size", "-tp"),
@@ -115,6 +129,7 @@ KINDS = (
             "{name}",
         ),
         reserved=_VLLM_RESERVED,
+        refused=_VLLM_REFUSED,
         key_variable="VLLM_API_KEY",
         environment=engine_settings.VLLM_CPU,
         parallel_flags=("--tensor-parallel-size", "-tp"),
@@ -152,7 +167,11 @@ KINDS = (
             "--enable-metrics",
             "--api-key",
             "--admin-api-key",
-            "--config",
+        ),
+        refused=(
+            ("--config", _CONFIG_FILE),
+            ("--grpc-mode", "serves gRPC where the service is asked over HTTP"),
+            ("--smg-grpc-mode", "serves gRPC where the service is asked over HTTP"),
         ),
         key_variable=None,
         key_reason=(
@@ -183,6 +202,7 @@ KINDS = (
             "{name}",
         ),
         reserved=("--model", "--host", "--port", "--served-model-name", "--api-key"),
+        refused=(),
         key_variable="VLLM_API_KEY",
         parallel_flags=(),
         script="kpro_standin",

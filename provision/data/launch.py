@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from checks.drafter import config as drafter_config
-from checks.flags.table import BUILDS, ENGINES, history, nearest
 from provision.data import parallel
 from provision.data.around import CONFIG, Around
+from provision.data.flag_names import canonical, spellings
 from provision.data.profile_form import Flag, Profile
 
 if TYPE_CHECKING:
@@ -63,7 +63,8 @@ def launch(service: Service, kind: Kind, profile: Profile, around: Around) -> La
                 f"flags say {' '.join(theirs)} where profile {profile.name} has "
                 f"{' '.join(flag.written(drafter, block))}: the inventory's flags win"
             )
-    split = parallel.split(service.flags, kind.parallel_flags, around)
+    named = canonical(service.engine.kind, version, service.flags)
+    split = parallel.split(named, kind.parallel_flags, around)
     made.notes += split.notes
     made.wrong += split.wrong
     made.flags = (*words, *split.flags, *(word for group in mine for word in group))
@@ -80,21 +81,10 @@ def groups(flags: Sequence[str]) -> list[list[str]]:
     return found
 
 
-def spellings(engine: str, version: str, name: str) -> frozenset[str]:
-    """All names that the version's parser has for one option."""
-    engine = BUILDS.get(engine, engine)
-    if engine in ENGINES:
-        known = history(engine)
-        for near in filter(None, nearest(known, version)):
-            option = known.table(near).options.get(name)
-            if option is not None:
-                return frozenset(option.names)
-    return frozenset({name})
-
-
 def _given(service: Service, flag: Flag, mine: Iterable[Sequence[str]]) -> Sequence[str] | None:
-    names = spellings(service.engine.kind, service.engine.version, flag.words[0])
-    return next((group for group in mine if group[0].partition("=")[0] in names), None)
+    engine, version = service.engine.kind, service.engine.version
+    names = spellings(engine, version, flag.words[0])
+    return next((g for g in mine if canonical(engine, version, g[:1])[0].partition("=")[0] in names), None)
 
 
 def _block(

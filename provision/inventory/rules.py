@@ -11,8 +11,9 @@ from pathlib import Path
 from packaging.specifiers import SpecifierSet
 
 from provision.data import drivers, engines, profiles
+from provision.data.flag_names import canonical
 from provision.forms import Where
-from provision.inventory import flag_rules, secret_rules
+from provision.inventory import flag_rules, own_flags, secret_rules
 from provision.spec import Engine, Guest, Machine, Model, Service
 
 Wrong = Iterator[tuple[Where, str]]
@@ -45,7 +46,8 @@ def of_guest(guest: Guest) -> Wrong:
             for where, text in of_service(trial):
                 yield (*here, *_of_candidate(service, where)), text
         for engine, flags, inside in tried_of(service):
-            for where, text in _fits_guest(guest, engine, flags):
+            named = canonical(engine.kind, engine.version, flags)
+            for where, text in _fits_guest(guest, engine, named):
                 yield (*here, *inside, *where), text
         for model, where in models_of(service):
             for index, mount in enumerate(guest.mounts):
@@ -109,14 +111,9 @@ def of_service(service: Service) -> Wrong:
             yield ("drafter",), f"is missing: profile {profile.name!r} drafts with a second model"
         if not profile.drafter and service.drafter is not None:
             yield ("drafter",), f"is never read: profile {profile.name!r} does not draft with a second model"
-    for index, flag in enumerate(service.flags):
-        name = flag.split("=")[0]
-        if name in kind.reserved:
-            yield ("flags", index), f"{name} is written by kpro from the fields of the service: leave it out"
-        elif flag.startswith("-") and any(char.isspace() for char in name):
-            first, rest = flag.split(maxsplit=1)
-            yield ("flags", index), f"is one word to the engine: write {first!r}, {rest!r}"
+    yield from own_flags.of_service(service, kind)
     yield from secret_rules.reserved(service)
+    yield from secret_rules.in_flags(service)
     if service.api_key_file is not None and kind.key_variable is None:
         yield ("api_key_file",), f"cannot be kept secret: {kind.key_reason}"
     yield from flag_rules.of_service(service)

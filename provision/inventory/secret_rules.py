@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from provision.data import engines
+from provision.data.flag_names import canonical
 from provision.forms import Where
 from provision.spec import Service
 
@@ -20,6 +21,9 @@ _VALUE = re.compile(
     r"-----BEGIN [A-Z ]*PRIVATE KEY|://[^/\s:@]*:[^/\s@]+@"
 )
 """Tokens of Hugging Face, OpenAI and GitHub, key ids of AWS, private keys, and passwords in addresses."""
+
+OF_THE_SERVICE = ("--api-key", "--admin-api-key")
+"""Flags that are refused as kpro's own."""
 
 SHORTEST = 6
 """Letters of a secret; a switch (``true``, ``0``) is shorter."""
@@ -44,6 +48,30 @@ def reserved(service: Service) -> Iterator[tuple[Where, str]]:
                 ("environment", name),
                 "is never read: a service starts from verified files and asks no hub, and would only show the token to "
                 "whoever reads its environment; a model that needs one has token_file='<a file, mode 600>'",
+            )
+
+
+def in_flags(service: Service) -> Iterator[tuple[Where, str]]:
+    """Secrets among the flags: every word of a command line is read by every user of the machine. What stands there
+    is never told."""
+    words = canonical(service.engine.kind, service.engine.version, service.flags)
+    known = -1
+    for index, word in enumerate(words):
+        name, equals, value = word.partition("=")
+        following = words[index + 1 : index + 2]
+        apart = not equals and bool(following) and not following[0].startswith("-")
+        value = following[0] if apart else value
+        by_name = name.startswith("--") and _NAME.search(name.removeprefix("--").replace("-", "_"))
+        if index == known or not ((by_name and value) or _VALUE.search(word) or _VALUE.search(value)):
+            continue
+        known = index + 1 if apart else known
+        if name not in OF_THE_SERVICE:
+            shown = name if name.startswith("--") and not _VALUE.search(name) else "a word"
+            yield (
+                ("flags", index),
+                f"{shown} holds a secret: it would stand in the process's arguments, where every user of the machine "
+                "reads it, and in the unit; a model's token is token_file, the service's key api_key_file, and a "
+                "certificate's key needs no password in a file of mode 600",
             )
 
 
