@@ -43,6 +43,9 @@ _RULES = (
     "/lib/udev/rules.d",
 )
 
+ENTRIES = ("/boot/loader/entries/", "/boot/efi/loader/entries/", "/efi/loader/entries/")
+"""Of systemd-boot (Boot Loader Specification); proxmox-boot-tool's lie on partitions that are not mounted."""
+
 _DRACUT_FILE = "/etc/dracut.conf"
 _DRACUT = ("/etc/dracut.conf.d", "/usr/lib/dracut/dracut.conf.d")
 _INITRAMFS = ("/etc/initramfs-tools/", "/usr/share/initramfs-tools/")
@@ -73,6 +76,7 @@ REQUESTS = [
     "tool:update-grub",
     "glob:/etc/default/grub.d/*.cfg",
     "file:/etc/kernel/cmdline",
+    *(f"glob:{folder}*.conf" for folder in ENTRIES),
     f"file:{PROXMOX_LOADERS}",
     f"cmd:proxmox-boot-tool-status:test ! -e {PROXMOX_LOADERS} || proxmox-boot-tool status",
     "file:/etc/kernel/proxmox-boot-pin",
@@ -259,7 +263,7 @@ def is_link(snapshot: Snapshot, path: str) -> bool:
 def command_lines(snapshot: Snapshot) -> dict[str, str]:
     """The files that the kernel's command line of the next boot is made of."""
     paths = ["/etc/default/grub", "/etc/kernel/cmdline"]
-    paths += snapshot.files("/etc/default/grub.d/")
+    paths += snapshot.files("/etc/default/grub.d/", *ENTRIES)
     found = {path: text_of(snapshot, path) for path in paths}
     return {path: text for path, text in found.items() if text is not None}
 

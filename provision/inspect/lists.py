@@ -37,6 +37,18 @@ def kept(look: Look) -> Iterator[Finding]:
                     "modprobe.kept", "note", f"{path}:{number}", line.strip(), meaning, "", "modprobe.d(5)"
                 )
     for path, text in lines.items():
+        more = [number for number, line in enumerate(text.splitlines(), 1) if line.strip()][1:]
+        if path == "/etc/kernel/cmdline" and more:
+            yield Finding(
+                "cmdline.more-lines",
+                "warning",
+                f"{path}:{more[0]}",
+                text.splitlines()[more[0] - 1].strip(),
+                "the file is to have one line: proxmox-boot-tool takes the first alone for the command line, "
+                "kernel-install all of them, with what was to be a comment",
+                f"put everything into one line of {path}",
+                "Proxmox VE administration guide, 'Editing the Kernel Commandline'; kernel-install(8)",
+            )
         for number, line in enumerate(text.splitlines(), 1):
             if line.lstrip().startswith("#") and "GRUB_CMDLINE_LINUX" in line:
                 meaning = "a comment: it has no effect, and is kept as it is"
