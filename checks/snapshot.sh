@@ -481,7 +481,7 @@ of_function() {
 vms() { # definitions of virtual machines that name PCI devices, and what shows that one of them is at work
   if [ -d "$ROOT/etc/pve" ]; then proxmox "$1"; else absent vms /etc/pve; fi
   [ -d "$ROOT/etc/libvirt/qemu" ] || return 0
-  with '<hostdev|hostdev.>' '/etc/libvirt/qemu/*.xml'
+  with 'hostdev|vfio-pci' '/etc/libvirt/qemu/*.xml'
   search '</domain>' -L
   each_found file_of_some_size
   names '/etc/libvirt/qemu/autostart/*'
