@@ -51,7 +51,7 @@ _DRACUT = ("/etc/dracut.conf.d", "/usr/lib/dracut/dracut.conf.d")
 _INITRAMFS = ("/etc/initramfs-tools/", "/usr/share/initramfs-tools/")
 
 KERNEL_LOG_TELLS = (
-    r"^dmesg: |Xid .*[ ,]154,|: not ready [0-9]+ms after |Unable to change power state|BAR1 is 0M|"
+    r"^dmesg: |Xid .*[ ,]154,|: not ready [0-9]+ms after |(Unable to|can.t|Refused to) change power state|BAR1 is 0M|"
     r"Attempting to remove device|Continuing with GPU removal|"
     r"vfio-pci [0-9a-f.:]+ (enabling device|resetting|reset done)"
 )
@@ -121,7 +121,8 @@ def modules(snapshot: Snapshot) -> dict[str, Module]:
             raise CouldNotLook(
                 f"/proc/modules is not readable as a list of modules: line {number}: {line[:80]!r}"
             )
-        holders = tuple(name for name in words[3].split(",") if name and name != "-")
+        # What cannot be unloaded says so in this place: [permanent].
+        holders = tuple(name for name in words[3].split(",") if name and name[0] not in "-[")
         found[words[0]] = Module(words[0], int(words[2]), holders)
     return found
 

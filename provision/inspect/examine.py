@@ -36,6 +36,7 @@ def examine(snapshot: Snapshot, machine: Machine | None = None, *, recorded: boo
         (
             *host.findings(seen),
             *host.unserved(seen),
+            *host.lost(seen),
             *holding.findings(seen.holders),
             *started.findings(seen),
         ),
