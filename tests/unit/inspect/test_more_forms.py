@@ -179,3 +179,9 @@ def test_device_nodes_with_blanks_before_them_and_none_at_all(
 def test_a_module_that_cannot_be_unloaded_is_no_module_called_permanent(tmp_path: Path) -> None:
     told = tree(tmp_path, proc__modules="nvidia 56598528 1 [permanent], Live 0x0\n")
     assert told["host"]["modules_loaded"]["nvidia"] == {"uses": 1, "held_by_modules": []}
+
+
+def test_an_underlined_head_of_a_matrix_is_its_head(tmp_path: Path) -> None:
+    matrix = "\t\x1b[4mGPU0\tGPU1\tCPU Affinity\x1b[0m\nGPU0\t X \tPIX\t0-31\nGPU1\tPIX\t X \t0-31\n"
+    told = tree(tmp_path, cmd__topo=matrix)["findings"]
+    assert [(one["id"], one["subject"]) for one in told] == [("pair.pix", "pair 0-1")]
