@@ -266,7 +266,7 @@ units() { # EXPRESSION: what the start of the machine runs, where it holds it or
   wanted=$1
   starters='/etc/systemd/system/*.service /etc/systemd/system/*.d/*.conf /usr/local/lib/systemd/system/*.service'
   starters="$starters /etc/rc.local /etc/crontab /etc/cron.d/* /var/spool/cron/crontabs/* /etc/init.d/*"
-  starters="$starters /etc/tmpfiles.d/*.conf /etc/sysfs.conf /etc/sysfs.d/*.conf"
+  starters="$starters /etc/tmpfiles.d/*.conf /etc/sysfs.conf /etc/sysfs.d/*.conf /etc/udev/rules.d/*.rules"
   listed "$starters"
   starting=$list called=' ' names=$wanted
   set -f
@@ -306,7 +306,10 @@ units() { # EXPRESSION: what the start of the machine runs, where it holds it or
   something=$found
   # Of a package only what binds by itself: its scripts are its own.
   with "$wanted" '/usr/lib/systemd/system/*.service /lib/systemd/system/*.service'
-  [ -z "$something$found" ] || for pattern in wants requires; do names "/etc/systemd/system/*.$pattern/*"; done
+  [ -n "$something$found" ] || return 0
+  # A unit of the operator's takes the place of a package's of its name.
+  [ -z "$found" ] || names '/etc/systemd/system/*.service'
+  for pattern in wants requires; do names "/etc/systemd/system/*.$pattern/*"; done
 }
 
 named_too() { # a script's name, where it can stand in an expression
@@ -478,7 +481,7 @@ of_function() {
 vms() { # definitions of virtual machines that name PCI devices, and what shows that one of them is at work
   if [ -d "$ROOT/etc/pve" ]; then proxmox "$1"; else absent vms /etc/pve; fi
   [ -d "$ROOT/etc/libvirt/qemu" ] || return 0
-  with '<hostdev|hostdev.>' '/etc/libvirt/qemu/*.xml'
+  with 'hostdev|vfio-pci' '/etc/libvirt/qemu/*.xml'
   search '</domain>' -L
   each_found file_of_some_size
   names '/etc/libvirt/qemu/autostart/*'

@@ -43,7 +43,7 @@ ROWS = (
     ),
     Says(
         "no-devices-probed",
-        r"NVRM: No NVIDIA devices probed",
+        r"NVRM: No NVIDIA (?:devices probed|GPU found|graphics adapter (?:found|probed))",
         "problem",
         "every GPU belongs to another driver: modprobe nvidia ends with ENODEV and the module is not loaded",
         "unbind the GPUs from vfio-pci or nouveau first, then modprobe nvidia",
@@ -104,7 +104,7 @@ ROWS = (
     ),
     Says(
         "off-the-bus",
-        rf"Xid \(PCI:{_BDF}\): 79,"
+        rf"Xid \((?:PCI:)?{_BDF}\): 79,"
         r"|NVRM: GPU (?P<gpu2>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.\d): GPU has fallen off",
         "problem",
         "the GPU has fallen off the bus (Xid 79, or the same without an Xid): power, slot, riser or the GPU itself",
@@ -154,7 +154,8 @@ ROWS = (
     Says(
         "d3cold",
         rf"(?P<where>\S+ {_BDF}): (?:not ready \d+ms after (?:resume|FLR|bus reset); giving up"
-        r"|Unable to change power state from \S+ to D0)",
+        r"|(?:Unable to|can't) change power state from \S+ to D0"
+        r"|Refused to change power state(?: from \S+ to D0|, currently in D3))",
         "problem",
         "the device lost its power and does not come back: it reads ff",
         _COLD,
@@ -193,6 +194,14 @@ ROWS = (
         _DRIVER,
     ),
     Says(
+        "module-missing",
+        r"Module (?P<module>nvidia[\w-]*) not found in directory /lib/modules/(?P<kernel>\S+)",
+        "problem",
+        "kernel {kernel} has no module {module}: it was not built for that kernel",
+        "dkms status; dkms autoinstall -k {kernel}, with its headers installed",
+        "modprobe(8)",
+    ),
+    Says(
         "probe-refused",
         r"(?:drivers_probe[^\n]{0,80}|[^\n]{0,80}drivers_probe[^\n]{0,40}): (?:write error: )?Invalid argument",
         "problem",
@@ -220,7 +229,8 @@ ROWS = (
     ),
     Says(
         "iommu-amd",
-        r"AMD-Vi: (?:Using|Found|Interrupt|IOMMU|Virtual|X2APIC|Enabled)[^\n]{0,120}|pci [0-9a-f:.]+: AMD-Vi: IOMMU",
+        r"AMD-Vi: (?:Using|Found|Interrupt|IOMMU|Virtual|X2APIC|Enabled|Lazy IO/TLB|Extended features)"
+        r"[^\n]{0,120}|pci [0-9a-f:.]+: AMD-Vi: IOMMU",
         "note",
         "the IOMMU is active (AMD)",
         "",

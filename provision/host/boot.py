@@ -43,12 +43,15 @@ _RULES = (
     "/lib/udev/rules.d",
 )
 
+ENTRIES = ("/boot/loader/entries/", "/boot/efi/loader/entries/", "/efi/loader/entries/")
+"""Of systemd-boot (Boot Loader Specification); proxmox-boot-tool's lie on partitions that are not mounted."""
+
 _DRACUT_FILE = "/etc/dracut.conf"
 _DRACUT = ("/etc/dracut.conf.d", "/usr/lib/dracut/dracut.conf.d")
 _INITRAMFS = ("/etc/initramfs-tools/", "/usr/share/initramfs-tools/")
 
 KERNEL_LOG_TELLS = (
-    r"^dmesg: |Xid .*[ ,]154,|: not ready [0-9]+ms after |Unable to change power state|BAR1 is 0M|"
+    r"^dmesg: |Xid .*[ ,]154,|: not ready [0-9]+ms after |(Unable to|can.t|Refused to) change power state|BAR1 is 0M|"
     r"Attempting to remove device|Continuing with GPU removal|"
     r"vfio-pci [0-9a-f.:]+ (enabling device|resetting|reset done)"
 )
@@ -73,6 +76,7 @@ REQUESTS = [
     "tool:update-grub",
     "glob:/etc/default/grub.d/*.cfg",
     "file:/etc/kernel/cmdline",
+    *(f"glob:{folder}*.conf" for folder in ENTRIES),
     f"file:{PROXMOX_LOADERS}",
     f"cmd:proxmox-boot-tool-status:test ! -e {PROXMOX_LOADERS} || proxmox-boot-tool status",
     "file:/etc/kernel/proxmox-boot-pin",
@@ -117,7 +121,8 @@ def modules(snapshot: Snapshot) -> dict[str, Module]:
             raise CouldNotLook(
                 f"/proc/modules is not readable as a list of modules: line {number}: {line[:80]!r}"
             )
-        holders = tuple(name for name in words[3].split(",") if name and name != "-")
+        # What cannot be unloaded says so in this place: [permanent].
+        holders = tuple(name for name in words[3].split(",") if name and name[0] not in "-[")
         found[words[0]] = Module(words[0], int(words[2]), holders)
     return found
 
@@ -259,7 +264,7 @@ def is_link(snapshot: Snapshot, path: str) -> bool:
 def command_lines(snapshot: Snapshot) -> dict[str, str]:
     """The files that the kernel's command line of the next boot is made of."""
     paths = ["/etc/default/grub", "/etc/kernel/cmdline"]
-    paths += snapshot.files("/etc/default/grub.d/")
+    paths += snapshot.files("/etc/default/grub.d/", *ENTRIES)
     found = {path: text_of(snapshot, path) for path in paths}
     return {path: text for path, text in found.items() if text is not None}
 

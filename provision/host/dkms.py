@@ -120,7 +120,7 @@ class BuildFailure:
         return verdict(self.version, self.kernel) if re.fullmatch(r"[\d.]+", self.version) else None
 
     def __str__(self) -> str:
-        what = f"{self.name}/{self.version}" if self.name else "a module"
+        what = f"{self.name}/{self.version}" if self.name and self.version else self.name or "a module"
         return f"{what} for kernel {self.kernel}" if self.kernel else what
 
 

@@ -37,7 +37,8 @@ def openers(snapshot: Snapshot) -> tuple[Opener, ...]:
         words = line.split("\t", 2)
         if len(words) != 3 or not words[0].isdecimal():
             raise CouldNotLook(f"the list of open device files is unreadable: {line[:120]!r}")
-        found.append(Opener(int(words[0]), words[1], words[2].strip()))
+        # A node that was taken away since is still open for whoever has it.
+        found.append(Opener(int(words[0]), words[1].removesuffix(" (deleted)"), words[2].strip()))
     if code != 0:
         raise CouldNotLook(f"the open device files could not be listed: exit {code}")
     return tuple(found)

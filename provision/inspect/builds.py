@@ -9,6 +9,8 @@ from provision.host import dkms
 from provision.inspect.report import Finding
 from provision.inspect.texts import Texts
 
+_UNCONFIGURED = r"^dpkg: error processing package (\S+) \(--configure\)"
+
 
 def findings(texts: Texts) -> Iterator[Finding]:
     """What the outputs of dkms, apt and make say did not compile, and what that left behind."""
@@ -21,6 +23,8 @@ def findings(texts: Texts) -> Iterator[Finding]:
             yield _half(culprit, "a DKMS module")
         elif culprit and _left_behind(culprit, output.text):
             yield _half(culprit, ", ".join(map(str, culprit.foreign or failures)))
+        elif culprit is None and (packages := re.findall(_UNCONFIGURED, output.text, re.MULTILINE)):
+            yield _half(dkms.Culprit((), None, tuple(dict.fromkeys(packages))), "its script")
         if not failures:
             log = dkms.makelog_verdict(output.text)
             if log.name or log.line:
@@ -58,7 +62,7 @@ def _failure(failure: dkms.BuildFailure) -> Iterator[Finding]:
         meaning = known.why if known else "why, its make.log says"
         if known and known.answer == "fails":
             meaning = f"this driver is below the floor of that kernel: {meaning}"
-        next_step = f"use {known.instead}" if known and known.instead else f"read {failure.log}"
+        next_step = f"use {known.instead}" if known and known.instead else f"read {_log(failure)}"
         yield Finding(
             "dkms.nvidia-failed",
             "problem",
@@ -75,20 +79,26 @@ def _failure(failure: dkms.BuildFailure) -> Iterator[Finding]:
             str(failure),
             f"the module {failure.name or '?'} did not compile{code}",
             "it is no module of NVIDIA's driver, which is not to blame",
-            f"read {failure.log}; mend or remove it: dkms remove {failure.name}/{failure.version} --all",
+            f"read {_log(failure)}; mend or remove it: dkms remove {failure.name}/{failure.version or 'VERSION'} --all",
             "moetayuko/intel-gpu-i915-backports#27, LINBIT/linstor-server#405",
         )
 
 
+def _log(failure: dkms.BuildFailure) -> str:
+    return failure.log or f"/var/lib/dkms/{failure.name or '*'}/*/build/make.log"
+
+
 def _half(culprit: dkms.Culprit, whose: str) -> Finding:
     packages = ", ".join(culprit.packages) or f"the package of kernel {culprit.kernel}"
+    kernels = culprit.kernel or re.search(r"(?:kernel|image|headers)-\d", packages)
+    reboot = ", and a reboot would go into a kernel without all of its modules" if kernels else ""
     return Finding(
         "dpkg.half-configured",
         "problem",
         packages,
         f"half-configured because {whose} failed",
-        "every later apt call fails, and a reboot would go into a kernel without all of its modules",
-        "mend that module, then: dpkg --configure -a; do not reboot before; the old kernel is kept with: "
+        f"every later apt call fails{reboot}",
+        "mend what failed, then: dpkg --configure -a; do not reboot before; the old kernel is kept with: "
         "proxmox-boot-tool kernel pin <the running one>",
         "moetayuko/intel-gpu-i915-backports#27, strongtz/i915-sriov-dkms#196",
     )

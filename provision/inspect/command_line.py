@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 
 from provision.host.release import cmdline
-from provision.host.release.target import nothing
+from provision.host.release.target import names_ids, nothing
 from provision.inspect.report import Finding
 
 WHERE = "/proc/cmdline"
 _KNOWN = ("vfio-pci.ids", "vfio_pci.ids", "pci-stub.ids", "pci_stub.ids")
 _MODULES = ("vfio-pci", "vfio_pci")
 _PARAMETERS = ("ids", "nointxmask", "disable_vga", "disable_idle_d3", "enable_sriov", "disable_denylist")
-_BLACKLISTS = ("modprobe.blacklist", "module_blacklist", "rd.driver.blacklist")
+_BLACKLISTS = ("modprobe.blacklist", "module_blacklist", "rd.driver.blacklist", "rdblacklist")
 _IOMMU = ("iommu", "intel_iommu", "amd_iommu")
 _FORM = "kernel, Documentation/admin-guide/kernel-parameters"
 
@@ -37,7 +37,10 @@ def findings(text: str) -> Iterator[Finding]:
     """Parameters that mean something here, and those that look as if they did."""
     for parameter in cmdline.parameters(WHERE, text):
         word, name, value = parameter.text, parameter.name, parameter.value
-        if name in _BLACKLISTS and "nouveau" in value.split(","):
+        if (name in _BLACKLISTS and "nouveau" in value.split(",")) or (name, value) == (
+            "nouveau.modeset",
+            "0",
+        ):
             yield _note("cmdline.nouveau", word, "nouveau is kept away from the GPUs, as it should be")
         if name == "pcie_acs_override":
             yield Finding(
@@ -50,10 +53,8 @@ def findings(text: str) -> Iterator[Finding]:
                 "take it out unless a virtual machine needs it, and trust no group of this machine",
                 "Proxmox VE kernel patch 'pci: Enable overrides for missing ACS capabilities'",
             )
-        if (name == "initcall_blacklist" and "sysfb_init" in value) or (name, value) == (
-            "video",
-            "efifb:off",
-        ):
+        screens = name == "video" and value.startswith(("efifb:off", "vesafb:off", "simplefb:off"))
+        if (name == "initcall_blacklist" and "sysfb_init" in value.split(",")) or screens:
             yield _note(
                 "cmdline.console", word, "the firmware's framebuffer is kept off the GPU for virtual machines"
             )
@@ -68,6 +69,18 @@ def findings(text: str) -> Iterator[Finding]:
                 f"({near[0]} would)",
                 f"take {word} out",
                 _FORM,
+            )
+        if (cmdline.gives_ids(name) and not names_ids(value)) or name == "ids":
+            yield Finding(
+                "cmdline.typo",
+                "warning",
+                WHERE,
+                word,
+                "a dot is missing before ids: no module gets them, and it binds nothing"
+                if name == "ids"
+                else "no id is in it: ids are VENDOR:DEVICE in hex, an address is none, and it binds nothing",
+                f"take {word} out",
+                "kernel, drivers/vfio/pci/vfio_pci.c, vfio_pci_fill_ids",
             )
         before, _, own = name.partition(".")
         if not near and before in _MODULES and own and own not in _PARAMETERS:

@@ -36,6 +36,7 @@ def examine(snapshot: Snapshot, machine: Machine | None = None, *, recorded: boo
         (
             *host.findings(seen),
             *host.unserved(seen),
+            *host.lost(seen),
             *holding.findings(seen.holders),
             *started.findings(seen),
         ),
@@ -49,11 +50,11 @@ def _gpu(seen: Seen, gpu: Function, rows: Rows, missing: Sequence[str]) -> GpuRe
     references = seen.references or ()
     nodes = using.nodes_of(gpu, parts, seen.minors)
     users = (
-        *using.of_gpu(seen.openers or (), nodes),
+        *using.of_gpu(seen.openers, nodes, any(one.on_vfio for one in (gpu, *parts))),
         *guests.users(references, seen.look, gpu, parts),
     )
     unsure = [
-        *(["open device files"] if seen.openers is None else []),
+        *(["open device files"] if not seen.all_openers else []),
         *(["virtual machines"] if seen.references is None else []),
         *guests.unsure(references, gpu, parts),
         *guests.reserved_perhaps(seen.look, gpu, parts),

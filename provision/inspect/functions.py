@@ -33,7 +33,7 @@ NONE = "none"
 @dataclass(frozen=True)
 class Function:
     """A PCI function; what is None is not known. ``driver`` and ``group`` are ``none`` where there positively is none.
-    ``seen`` is what sysfs said of it, None where only a listing names it."""
+    ``seen`` is what sysfs said of it, None where only a listing names it. ``lost``: it does not answer on the bus."""
 
     bdf: Bdf
     pci_class: str | None
@@ -46,6 +46,7 @@ class Function:
     is_nvidia: bool
     seen: PciFunction | None = None
     modules: tuple[str, ...] = ()
+    lost: bool = False
 
     @property
     def is_gpu(self) -> bool:
@@ -94,6 +95,7 @@ class Function:
             None if self.group in (None, NONE) else self.group,
             None,
             f"0x{self.vendor}" if self.vendor else (view.NVIDIA if self.is_nvidia else ""),
+            "ffffffff" if self.lost else None,
         )
 
 
@@ -150,6 +152,7 @@ def _of_listing(one: Listed) -> Function:
         one.group,
         one.is_nvidia,
         modules=one.modules,
+        lost=one.lost,
     )
 
 
@@ -167,6 +170,7 @@ def _of_sysfs(function: PciFunction, listed: Mapping[Bdf, Listed]) -> Function:
         function.is_nvidia,
         seen=function,
         modules=one.modules if one else (),
+        lost=function.config == "ffffffff",
     )
 
 

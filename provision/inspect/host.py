@@ -184,6 +184,21 @@ def _acs(seen: Seen) -> Iterator[Finding]:
             )
 
 
+def lost(seen: Seen) -> Iterator[Finding]:
+    """GPUs that do not answer, whoever has them."""
+    for gpu in seen.gpus:
+        if gpu.lost:
+            yield Finding(
+                "gpu.lost",
+                "problem",
+                str(gpu.bdf),
+                f"{gpu.name or gpu.ids} does not answer: all of its configuration reads ff (lspci: rev ff)",
+                "it lost its power or fell off the bus; touching it can hang the machine",
+                "switch the machine off and on (a warm reboot often does not bring it back)",
+                "kernel, PCI_ERROR_RESPONSE; lspci(8)",
+            )
+
+
 def unserved(seen: Seen) -> Iterator[Finding]:
     """GPUs that no current branch serves: they hinder nobody."""
     for gpu in seen.gpus:

@@ -11,8 +11,12 @@ from provision.inspect.report import Finding
 from provision.inspect.texts import Texts
 
 _STAMP = re.compile(
-    r"^(?:<\d+>)?(?:\[[ \d.]+\] |\S+ +\d+ [\d:]+ \S+ kernel: (?:\[[ \d.]+\] )?)?", re.MULTILINE
+    r"^(?:[^\n]*?(?=NVRM:)|(?:<\d+>)?(?:\[[ \d.]+\] |\S+ +\d+ [\d:]+ \S+ kernel: (?:\[[ \d.]+\] )?)?)",
+    re.MULTILINE,
 )
+"""What a line begins with: dmesg and journalctl have a dozen forms of it, and before a line of NVIDIA's driver there is
+nothing else. /dev/kmsg writes a line end within a message as \\x0a."""
+
 _GOES_ON = re.compile(r"\s*\n\s+NVRM:[ \t]*")
 _BEGINS = r"GPU |Xid|API|The NVIDIA|No NVIDIA|Attempting|BAR|loading|nvidia(?!\.ko)|This can occur|None of"
 _NEXT = re.compile(rf"[ \t]*\nNVRM:(?![ \t]*(?:{_BEGINS}))[ \t]*")
@@ -21,7 +25,7 @@ _TABLE = tuple((re.compile(row.pattern), row) for row in ROWS)
 
 def joined(text: str) -> str:
     """The log without time stamps; a message that the driver broke over several lines is one line."""
-    plain = _STAMP.sub("", text)
+    plain = _STAMP.sub("", text.replace(r"\x0a", "\n"))
     return _NEXT.sub(" ", _GOES_ON.sub(" ", plain))
 
 

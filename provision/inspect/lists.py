@@ -9,6 +9,7 @@ from checks.snapshot import CouldNotLook
 from provision.host import boot
 from provision.host.release import lists as grammar
 from provision.host.release import modprobe
+from provision.host.release.target import BINDERS, ids_of, module
 from provision.inspect.look import Look
 from provision.inspect.report import Finding
 
@@ -30,13 +31,45 @@ def kept(look: Look) -> Iterator[Finding]:
         return
     for path, text in files.items():
         for number, _, line in modprobe.logical_lines(text):
-            words = line.split()
-            if words[:1] in (["blacklist"], ["install"]) and len(words) > 1 and words[1] in _OTHERS:
+            words = modprobe.words_of(line)
+            if (
+                words[:1] == ["options"]
+                and "ids=" in line
+                and module(words[1]) in BINDERS
+                and not ids_of(line)
+            ):
+                yield Finding(
+                    "modprobe.typo",
+                    "warning",
+                    f"{path}:{number}",
+                    line.strip(),
+                    "no id is in it: ids are VENDOR:DEVICE in hex without single quotes, an address is none; it binds "
+                    "nothing",
+                    f"take the line out of {path}",
+                    "kernel, drivers/vfio/pci/vfio_pci.c, vfio_pci_fill_ids",
+                )
+            if (
+                words[:1] in (["blacklist"], ["install"], ["alias"])
+                and len(words) > 1
+                and words[1] in _OTHERS
+            ):
                 meaning = f"it keeps {words[1]} off the GPUs: it is kept"
                 yield Finding(
                     "modprobe.kept", "note", f"{path}:{number}", line.strip(), meaning, "", "modprobe.d(5)"
                 )
     for path, text in lines.items():
+        more = [number for number, line in enumerate(text.splitlines(), 1) if line.strip()][1:]
+        if path == "/etc/kernel/cmdline" and more:
+            yield Finding(
+                "cmdline.more-lines",
+                "warning",
+                f"{path}:{more[0]}",
+                text.splitlines()[more[0] - 1].strip(),
+                "the file is to have one line: proxmox-boot-tool takes the first alone for the command line, "
+                "kernel-install all of them, with what was to be a comment",
+                f"put everything into one line of {path}",
+                "Proxmox VE administration guide, 'Editing the Kernel Commandline'; kernel-install(8)",
+            )
         for number, line in enumerate(text.splitlines(), 1):
             if line.lstrip().startswith("#") and "GRUB_CMDLINE_LINUX" in line:
                 meaning = "a comment: it has no effect, and is kept as it is"
@@ -68,6 +101,16 @@ def findings(look: Look) -> Iterator[Finding]:
                     line.strip(),
                     f"loading {words[0]} alone binds nothing: it has no ids{gone}",
                     "",
+                    _SOURCE,
+                )
+            elif "=" in words[0] or words[0] == "options":
+                yield Finding(
+                    "list.typo",
+                    "warning",
+                    where,
+                    line.strip(),
+                    "a line begins with the name of a module, and no module is called so: it has no effect",
+                    f"take the line out of {path}; options belong into modprobe.d: options vfio-pci ids=…",
                     _SOURCE,
                 )
             elif near := get_close_matches(name, _VFIO, 1, 0.8):

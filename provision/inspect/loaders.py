@@ -82,7 +82,7 @@ def _of_firmware(texts: Texts) -> Iterator[Loader]:
             continue
         file = entry[1].lower()
         said = f"BootCurrent {current[1]}: {' '.join(entry[1].split())}"
-        if "systemd-boot" in file:
+        if "systemd-boot" in file or "\\systemd\\" in file:
             yield Loader("systemd-boot", "/etc/kernel/cmdline", REFRESH, said)
         elif "shim" in file:
             yield Loader("grub", "/etc/default/grub", "update-grub", f"{said}: shim, which starts GRUB")
@@ -100,6 +100,10 @@ def _of_files(look: Look, managed: bool | None) -> Iterator[Loader]:
         yield Loader(
             "systemd-boot", "/etc/kernel/cmdline", REFRESH, f"{boot.PROXMOX_LOADERS} and /etc/kernel/cmdline"
         )
+    entries = sorted(snapshot.files(*boot.ENTRIES))
+    if entries:
+        # Debian's hook of systemd-boot makes them anew with each initramfs (kernel-install(8)).
+        yield Loader("systemd-boot", "/etc/kernel/cmdline", "update-initramfs -u", f"{entries[0]} is there")
     if grub is not None:
         then = f"update-grub (it runs {REFRESH} too)" if managed else "update-grub"
         yield Loader("grub", "/etc/default/grub", then, "/etc/default/grub is there")

@@ -71,7 +71,7 @@ def _of_ls(text: str) -> Iterator[Node]:
         if heading:
             folder = heading[1]
             continue
-        match = _LS.match(line)
+        match = _LS.match(line.lstrip())
         if match:
             path = match[7] if match[7].startswith("/") else f"{folder}/{match[7]}"
             yield Node(path, *_numbers(match[5], match[6]), match[1] + match[2])

@@ -42,13 +42,15 @@ def evidence(seen: Seen, pinned: tuple[str, str] | None) -> tuple[Rows, tuple[st
             return empty
         return value
 
+    if not seen.all_openers:
+        missing.append("open device files")
     loaded = seen.loaded
     rows = Rows(
         part("running command line", ask("running command line", lambda: look.needed("/proc/cmdline")), ""),
         part("running kernel", ask("running kernel", lambda: boot.running_kernel(snapshot)), "?"),
         ask("kernels with modules", lambda: boot.module_trees(snapshot)) or ("?",),
         part("loaded modules", dict(seen.modules) if seen.modules is not None else None, {}),
-        part("open device files", seen.openers, ()),
+        seen.openers,
         look.attempt("framebuffers", lambda: look.text("/proc/fb") or "") or "",
         part("kernel log", ask("kernel log", lambda: boot.kernel_log(snapshot)), ()),
         (loaded.version, loaded.flavour) if loaded is not None and loaded.version != NONE else None,

@@ -24,7 +24,8 @@ from provision.spec import Machine
 
 @dataclass(frozen=True)
 class Seen:
-    """None stands for what could not be looked at; the reason is in ``look.unknown``."""
+    """None stands for what could not be looked at; the reason is in ``look.unknown``. ``all_openers`` False: there
+    may be more than ``openers``."""
 
     look: Look
     texts: Texts
@@ -32,7 +33,8 @@ class Seen:
     functions: tuple[Function, ...] | None
     holders: tuple[Holder, ...]
     unread: tuple[str, ...]
-    openers: tuple[Opener, ...] | None
+    openers: tuple[Opener, ...]
+    all_openers: bool
     references: tuple[VmReference, ...] | None
     containers: tuple[Container, ...]
     majors: Mapping[str, int] | None
@@ -68,7 +70,8 @@ def seen(snapshot: Snapshot, machine: Machine | None, recorded: bool) -> Seen:
         ask("GPUs", lambda: functions.functions(look, said)),
         held.holders,
         held.unread,
-        ask("open device files", lambda: using.openers(look)),
+        ask("open device files", lambda: using.openers(look)) or (),
+        ask("open device files", lambda: using.all_listed(look)) or False,
         ask("virtual machines", lambda: guests.references(look)),
         ask("containers", lambda: containers.containers(snapshot)) or (),
         ask("majors", lambda: nodes.needed(look)),

@@ -47,13 +47,18 @@ _KINDS: Mapping[str, tuple[str, re.Pattern[str]]] = MappingProxyType(
         "efibootmgr": ("efibootmgr", _lines("^Boot(?:Current|Order): ")),
         "device-nodes": (
             "ls-l|ls-dev|dev-|device-nodes",
-            _lines(r"^[bc-][rwx-]{9}.* (?:/dev/)?nvidia", r"^/dev/nvidia\S* [0-9a-f]+ [0-9a-f]+ "),
+            _lines(
+                r"^\s*[bcl-][rwx-]{9}.* (?:/dev/)?nvidia",
+                r"^/dev/nvidia\S* [0-9a-f]+ [0-9a-f]+ ",
+                r"cannot access '?/dev/nvidia\S*: No such file",
+            ),
         ),
         "mokutil": ("mokutil", _lines("^SecureBoot (?:enabled|disabled)")),
         "build": (
             "make-?log|dkms-(?:build|install|make)|apt|dpkg",
             _lines(
-                "^Error! Bad return status",
+                "^Error! (?:Bad return status|Your kernel headers)",
+                r"^Autoinstall on \S+ failed",
                 r"^DKMS (?:\([^)\n]*\) )?make\.log for ",
                 r"^\S+:\d+(?::\d+)?: error: |internal compiler error",
                 r"^make(?:\[\d+\])?: \*\*\*",

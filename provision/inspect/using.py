@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from checks.bdf import Bdf
@@ -13,12 +14,18 @@ from provision.inspect.look import Look
 
 
 def openers(look: Look) -> tuple[Opener, ...]:
-    """Raises CouldNotLook when they were not listed, or by a user who sees only his own processes."""
-    found = boot.openers(look.snapshot)
+    """Those that were listed. Raises CouldNotLook when nobody listed them."""
+    return boot.openers(look.snapshot)
+
+
+def all_listed(look: Look) -> bool:
+    """Were all of them seen? What a user who is not root lists is there; what he does not list may be there too.
+    Raises CouldNotLook when not."""
+    boot.openers(look.snapshot)
     code, user = look.snapshot.command("id-u")
     if code != 0 or user.strip() != "0":
         raise CouldNotLook(f"user id {user.strip() or '?'} does not see the files that others have open")
-    return found
+    return True
 
 
 def nodes_of(gpu: Function, parts: Sequence[Function], minors: Mapping[Bdf, int]) -> frozenset[str]:
@@ -33,6 +40,15 @@ def nodes_of(gpu: Function, parts: Sequence[Function], minors: Mapping[Bdf, int]
     return frozenset(nodes)
 
 
-def of_gpu(all_openers: Sequence[Opener], nodes: frozenset[str]) -> tuple[str, ...]:
-    """Who has one of the GPU's nodes open, in words."""
-    return tuple(f"{opener} has {opener.target} open" for opener in all_openers if opener.target in nodes)
+def of_gpu(all_openers: Sequence[Opener], nodes: frozenset[str], on_vfio: bool = False) -> tuple[str, ...]:
+    """Who has one of the GPU's nodes open, in words. A process that kept a device of VFIO alone does not tell which: it
+    counts for every GPU that is on VFIO."""
+    grouped = {
+        one.pid for one in all_openers if re.match(r"/dev/vfio/(noiommu-)?\d|/dev/vfio/dev", one.target)
+    }
+    return tuple(
+        f"{opener} has {opener.target} open"
+        for opener in all_openers
+        if opener.target in nodes
+        or (on_vfio and "vfio-device" in opener.target and opener.pid not in grouped)
+    )

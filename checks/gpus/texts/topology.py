@@ -12,7 +12,9 @@ _ANCESTOR = {"PIX": 10, "PXB": 20, "PHB": 30, "NODE": 40, "SYS": 50}
 _STATUS = {"OK": 0, "CNS": 1, "GNS": 2, "TNS": 3, "NS": 5, "U": 6}
 """nvml.h, nvmlGpuP2PStatus_t."""
 _ROW = re.compile(r"^\s*GPU(\d{1,4})\s+(\S.*)$")
-_HEAD = re.compile(r"^\s*GPU0(?:\s|$)")
+_UNDERLINED = r"(?:\x1b\[[\d;]*m)*"
+_HEAD = re.compile(rf"^\s*{_UNDERLINED}\s*GPU0{_UNDERLINED}(?:\s|$)")
+"""On a terminal nvidia-smi underlines its head."""
 
 
 def recognises(text: str) -> bool:

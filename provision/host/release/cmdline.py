@@ -1,27 +1,40 @@
 """Kernel command lines: /etc/default/grub and grub.d/*.cfg, dracut's kernel_cmdline (shell assignments), and
-/etc/kernel/cmdline (one line). Pure.
+/etc/kernel/cmdline (one line), and the entries of systemd-boot (lines ``options``). Pure.
 
 Parameters are separated by white space, which double quotes hold together; those of modules are ``module.name=value``,
 dash and underscore being the same (Documentation/admin-guide/kernel-parameters.rst, lib/cmdline.c ``next_arg``). A
 shell's file is not run: a parameter counts in the value of whatever variable it stands, for that is how pieces of a
-command line are put together; one that stands elsewhere is left to the operator.
+command line are put together; one that stands elsewhere, or comes about only where variables are put in, is left to the
+operator.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from provision.host.release import shell
+from provision.host import boot
+from provision.host.release import expanded, shell
 from provision.host.release.modprobe import is_nvidia
 from provision.host.release.shell import Char
-from provision.host.release.target import BINDERS, EARLY_VFIO, Holder, Target, module, nothing, takes
+from provision.host.release.target import (
+    BINDERS,
+    EARLY_VFIO,
+    Holder,
+    Target,
+    module,
+    names_ids,
+    nothing,
+    takes,
+)
+from provision.host.view import PciFunction
 
 _SHELL = ("/etc/default/", "/etc/dracut", "/usr/lib/dracut", "/run/dracut", "/usr/local/lib/dracut")
 _GRUB = "/etc/default/grub"
 _XEN = ("GRUB_CMDLINE_XEN", "GRUB_CMDLINE_XEN_DEFAULT")  # the hypervisor's own command line
 _BLACKLISTS = ("modprobe.blacklist", "module_blacklist", "rd.driver.blacklist", "rdblacklist")
-_EARLY = ("rd.driver.pre", "rd.driver.post")
+_EARLY = ("rd.driver.pre", "rd.driver.post", "rdloaddriver", "rdinsmodpost")
 
 
 @dataclass(frozen=True)
@@ -50,6 +63,11 @@ def is_shell(path: str) -> bool:
 
 def parameters(path: str, text: str) -> Iterator[Parameter]:
     """All parameters, in order."""
+    if path.startswith(boot.ENTRIES):
+        for line in re.finditer(r"^options[ \t]+(.*)$", text, re.MULTILINE):
+            chars = shell.plain(text)[line.start(1) : line.end(1)]
+            yield from _split(chars, False, '"')
+        return
     if not is_shell(path):
         yield from _split(shell.plain(text), True, '"')
         return
@@ -84,27 +102,60 @@ def _parameter(place: tuple[Char, ...], known: bool, blanks: tuple[Char, ...], q
     if mark < 0:
         return Parameter(text.strip(quotes), place, (), known, blanks)
     said = tuple(char for char in place[mark + 1 :] if char.text not in quotes)
+    known = known and not any(char.nested for char in place)
     return Parameter(text[:mark].strip(quotes), place, said, known, blanks)
 
 
 def find(path: str, text: str) -> tuple[Holder, ...]:
     """The parameters that bind functions, or keep NVIDIA's driver away."""
-    found = []
+    found, literal = [], set()
     for parameter in parameters(path, text):
         number = shell.line_of(text, parameter.place[0])
-        instead = None if parameter.known else f"take {parameter.text} out of {path}:{number}"
-        words = parameter.value.split(",")
-        if gives_ids(parameter.name):
-            name = module(parameter.name.partition(".")[0]).replace("_", "-")
-            what, holds = f"gives {parameter.value} to {name}", takes(parameter.value)
-        elif parameter.name in _BLACKLISTS and any(is_nvidia(one) for one in words):
-            what, holds = "keeps nvidia from being loaded", nothing
-        elif parameter.name in _EARLY and any(module(one) in EARLY_VFIO for one in words):
-            what, holds = "loads vfio-pci before all other drivers", nothing
-        else:
-            continue
-        found.append(Holder(path, number, parameter.text, what, holds, instead))
+        literal.add(parameter.text)
+        told = _told(parameter.name, parameter.value)
+        if told is not None:
+            instead = None if parameter.known else f"take {parameter.text} out of {path}:{number}"
+            found.append(Holder(path, number, parameter.text, *told, instead))
+    if is_shell(path):
+        found += _put_together(path, text, literal)
     return tuple(found)
+
+
+def _told(name: str, value: str) -> tuple[str, Callable[[PciFunction], bool]] | None:
+    """What a parameter does to GPUs, and which functions it binds; None where it does nothing to them."""
+    words = value.split(",")
+    if gives_ids(name) and expanded.UNKNOWN in value:
+        return f"gives {value.replace(expanded.UNKNOWN, '…')} to {_module(name)}", lambda function: True
+    if gives_ids(name) and names_ids(value):
+        return f"gives {value} to {_module(name)}", takes(value)
+    if name in _BLACKLISTS and any(is_nvidia(one) for one in words):
+        return "keeps nvidia from being loaded", nothing
+    if name in _EARLY and any(module(one) in EARLY_VFIO for one in words):
+        return "loads vfio-pci before all other drivers", nothing
+    return None
+
+
+def _module(name: str) -> str:
+    return module(name.partition(".")[0]).replace("_", "-")
+
+
+def _put_together(path: str, text: str, literal: set[str]) -> Iterator[Holder]:
+    """Parameters that stand nowhere as they are, and come about where the shell puts its variables in."""
+    for word, value in expanded.words(text):
+        if word.name in _XEN or value == shell.text_of(word.chars):
+            continue
+        for parameter in _split(shell.plain(value), True, "\"'"):
+            name = re.sub(rf".*{expanded.UNKNOWN}", "", parameter.name)
+            unknown = name != parameter.name and name in ("", ".ids")
+            told = _told("vfio-pci.ids" if unknown else name, parameter.value)
+            if told is None or parameter.text in literal:
+                continue
+            number = shell.line_of(text, word.chars[0])
+            instead = (
+                f"the shell puts {parameter.text.replace(expanded.UNKNOWN, '…')} together in {path}:{number}: take it "
+                "out there, or out of the variables that it is made of"
+            )
+            yield Holder(path, number, shell.text_of(word.chars), *told, instead)
 
 
 def gives_ids(name: str) -> bool:

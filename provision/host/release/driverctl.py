@@ -1,17 +1,18 @@
 """driverctl's overrides: /etc/driverctl.d/pci-BDF holds a driver's name (driverctl(8)). Pure.
 
-Its rule starts a service for each of them at every boot. A file that is gone sets nothing.
+Its rule starts a service for each of them at every boot. A file that is gone sets nothing. The name ``none`` keeps
+every driver away, and so does that of any driver which is not the function's own.
 """
 
 from __future__ import annotations
 
 from checks.bdf import Bdf
-from provision.host.release.target import Holder, Target
+from provision.host.release.target import Holder, Target, other_driver
 
 
 def find(path: str, text: str) -> tuple[Holder, ...]:
     name, driver = path.rsplit("/", 1)[1], text.strip()
-    if not name.startswith("pci-") or ("vfio" not in driver and driver != "pci-stub"):
+    if not name.startswith("pci-") or not other_driver(driver):
         return ()
     try:
         bdf = Bdf.parse(name.removeprefix("pci-"))

@@ -8,7 +8,16 @@ from __future__ import annotations
 
 import re
 
-from provision.host.release.target import BINDERS, MARK, Holder, Target, module, takes, without_ids
+from provision.host.release.target import (
+    BINDERS,
+    MARK,
+    Holder,
+    Target,
+    ids_of,
+    module,
+    options_without,
+    takes,
+)
 
 _LINE = re.compile(r"(\s*)([\w-]+)(\s[^\n]*?)?(\s*)")
 
@@ -28,15 +37,10 @@ def clean(text: str, target: Target) -> str:
 
 
 def _cleaned(line: str, target: Target) -> str:
-    if not any(target.has_id(entry) for value in _ids(line) for entry in value.strip('"').split(",")):
+    if not any(target.has_id(entry) for value in _ids(line) for entry in value.split(",")):
         return line
-
-    def one(match: re.Match[str]) -> str:
-        kept = without_ids(match[2], target)
-        return f"{match[1]}ids={kept}" if kept else ""
-
     said, mark, comment = line.partition("#")
-    return f"{MARK}{line}\n" + re.sub(r"(\s+)ids=(\S+)", one, said) + mark + comment
+    return f"{MARK}{line}\n" + options_without(said, target) + mark + comment
 
 
 def _ids(line: str) -> list[str]:
@@ -44,4 +48,4 @@ def _ids(line: str) -> list[str]:
     match = _LINE.fullmatch(line)
     if match is None or module(match[2]) not in BINDERS:
         return []
-    return re.findall(r"(?<=\s)ids=(\S+)", line)
+    return ids_of(line)

@@ -9,7 +9,9 @@ from checks.bdf import Bdf
 
 _ADDRESS = r"(?:PCI:)?([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-7])?)"
 _POWER = re.compile(
-    rf"{_ADDRESS}: (?:not ready \d+ms after .*giving up|Unable to change power state from .*)", re.IGNORECASE
+    rf"{_ADDRESS}: (?:not ready \d+ms after .*giving up|(?:Unable to|can't) change power state from .*"
+    r"|Refused to change power state(?: from \S+ to D0|, currently in D3).*)",
+    re.IGNORECASE,
 )
 _WINDOW = re.compile(rf"BAR1 is 0M @ 0x0 \({_ADDRESS}\)", re.IGNORECASE)
 _REMOVING = re.compile(

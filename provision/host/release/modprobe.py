@@ -1,8 +1,9 @@
 """modprobe.d: options, softdeps, blacklists and install lines that keep a GPU from NVIDIA's driver.
 
-The format is that of kmod (modprobe.d(5), libkmod-config.c): a backslash at the end of a line joins it with the next,
-also in a comment; a line whose first character is ``#`` is one; words are separated by blanks; dash and underscore
-are the same in module names.
+The format is that of kmod (modprobe.d(5), libkmod-config.c): a backslash before a line's end joins it with the next,
+also in a comment, and before any other character it goes; a line whose first character is ``#`` is a comment; words are
+separated by blanks and tabs; dash and underscore are the same in module names. Options are read by the kernel, which
+takes quotes around a whole one or around its value (lib/cmdline.c ``next_arg``).
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ from provision.host.release.target import (
     MARK,
     Holder,
     Target,
+    ids_of,
     modalias_takes,
     module,
     nothing,
+    options_without,
     takes,
-    without_ids,
 )
 from provision.host.view import PciFunction
 
@@ -30,9 +32,15 @@ _NAMES = ("nvidia", "nvidia_drm", "nvidia_uvm", "nvidia_modeset", "nvidia_curren
 _ORDERED = ("nouveau", "nvidiafb")
 _SHARED = ("snd_hda_intel", "xhci_pci", "xhci_hcd", "i2c_nvidia_gpu", "drm")
 """Drivers of a GPU's companions, and what all graphics drivers need: devices of other makers have them too."""
-_NEVER = re.compile(
-    r"(/\S*/)?(false|true|echo)\b[^;&|]*$|:(\s|$)|exit\b[^;&|]*$|(/\S*/)?sh -c ['\"]?exit( \d+)?['\"]?$"
+_LOADER = re.compile(r"(?:^|[\s;&|({'\"/])(?:modprobe|insmod|kmod)\b")
+_IDLE = re.compile(
+    r"(?:/\S*/)?(?:false|true|:|echo|printf|logger|exit|return|test|\[|sleep|(?:ba|da)?sh -\w*c)(?=[\s;&|'\")}])"
 )
+"""Programs that load no module unless they are told to."""
+
+_NEVER_ON = re.compile(r"(?:/\S*/)?(?:false\s*&&|(?:true|:|echo\b[^;&|]*)\s*\|\||exit\b)")
+"""What stands behind these is never run."""
+
 _LOADS = re.compile(r"\s*(?:/\S*/)?modprobe((?:\s+-\S+)*)\s+([\w-]+)((?:\s+\S+)*)\s*")
 
 
@@ -51,12 +59,22 @@ def logical_lines(text: str) -> Iterator[tuple[int, str, str]]:
     raw, number = "", 1
     for at, line in enumerate(_keep(text), 1):
         raw += line
-        if line.endswith("\\\n"):
+        if re.search(r"(?<!\\)(?:\\\\)*\\\n$", line):
             continue
-        yield number, raw, raw.replace("\\\n", "").rstrip("\n")
+        yield number, raw, _plain(raw)
         raw, number = "", at + 1
     if raw:
-        yield number, raw, raw.replace("\\\n", "")
+        yield number, raw, _plain(raw)
+
+
+def _plain(raw: str) -> str:
+    """Without the backslashes: ``getline_wrapped`` of libkmod-config.c."""
+    return re.sub(r"\\(.|$)", lambda match: match[1].strip("\n"), raw, flags=re.DOTALL).removesuffix("\n")
+
+
+def words_of(line: str) -> list[str]:
+    """The words of a line, by blanks and tabs alone."""
+    return [word for word in re.split(r"[ \t\r\n]+", line) if word]
 
 
 def _keep(text: str) -> list[str]:
@@ -67,12 +85,12 @@ def find(path: str, text: str) -> tuple[Holder, ...]:
     """The lines that bind functions or keep the driver away."""
     found = []
     for number, _, line in logical_lines(text):
-        words = line.split()
+        words = words_of(line)
         if line.startswith("#") or len(words) < 2:
             continue
         command, name = words[0], module(words[1])
         if command == "options" and name in BINDERS:
-            for value in _ids(line):
+            for value in ids_of(line):
                 found.append(Holder(path, number, line, f"gives {value} to {words[1]}", takes(value)))
         elif command == "softdep" and _is_ordered(name) and _pre(words):
             found.append(Holder(path, number, line, f"loads vfio-pci before {words[1]}", nothing))
@@ -80,6 +98,8 @@ def find(path: str, text: str) -> tuple[Holder, ...]:
             found.append(Holder(path, number, line, f"keeps {words[1]} from being loaded by itself", nothing))
         elif command == "alias" and _loads_for(words):
             found.append(Holder(path, number, line, f"loads {words[2]} for {words[1]}", nothing))
+        elif command == "alias" and _turns_off(words):
+            found.append(Holder(path, number, line, f"has {words[2]} loaded in place of {words[1]}", nothing))
         elif command == "install":
             found += _install(path, number, line, name)
     return tuple(found)
@@ -90,7 +110,7 @@ def _install(path: str, number: int, line: str, name: str) -> list[Holder]:
     said = _runs(line)
     instead = f"take out what concerns the GPUs from {path}:{number}, or the line"
     if _means_nvidia(name):
-        if _NEVER.match(said):
+        if _never(said):
             if not name.startswith("nvidia"):
                 return [Holder(path, number, line, f"keeps {name} from being loaded at all", _all, instead)]
             return [Holder(path, number, line, f"keeps {name} from being loaded at all", nothing)]
@@ -98,6 +118,8 @@ def _install(path: str, number: int, line: str, name: str) -> list[Holder]:
             return [Holder(path, number, line, f"loads vfio-pci before {name}", nothing)]
         if re.search(r"vfio|pci-stub|driver_override", said):
             return [Holder(path, number, line, f"runs a command for {name}", _all, instead)]
+    elif _is_ordered(name) and _vfio_first(name, said):
+        return [Holder(path, number, line, f"loads vfio-pci before {name}", nothing)]
     elif name in EARLY_VFIO and _binds(line):
         return [Holder(path, number, line, f"runs a command for {name}", _all, instead)]
     return []
@@ -109,7 +131,15 @@ def _all(function: PciFunction) -> bool:
 
 
 def _runs(line: str) -> str:
-    return " ".join(line.split()[2:])
+    return " ".join(words_of(line)[2:])
+
+
+def _never(said: str) -> bool:
+    """Does this command of an install line load nothing at all? A shell runs it (libkmod-module.c, ``system``)."""
+    plain = re.sub(r"(?:^|(?<=\s))#.*", "", said).lstrip(" {('\"")
+    if _NEVER_ON.match(plain):
+        return True
+    return _IDLE.match(f"{plain} ") is not None and _LOADER.search(plain) is None
 
 
 def _vfio_first(name: str, said: str) -> bool:
@@ -126,12 +156,21 @@ def _loads_for(words: list[str]) -> bool:
     return len(words) > 2 and words[1].startswith("pci:") and module(words[2]) in BINDERS
 
 
+def _turns_off(words: list[str]) -> bool:
+    """``alias nvidia off``: an alias outranks the module of its name, and there is no module ``off``."""
+    if len(words) < 3 or is_nvidia(words[2]):
+        return False
+    of_gpus = re.match(r"pci:v0{4}10DEd[^s]*(sv.*)?$", words[1]) is not None
+    return is_nvidia(words[1]) or (of_gpus and words[2] == "off")
+
+
 def keeps_away(name: str, text: str) -> bool:
     """Is this module kept from being loaded by itself?"""
-    words = [line.split() for _, _, line in logical_lines(text) if not line.startswith("#")]
+    words = [words_of(line) for _, _, line in logical_lines(text) if not line.startswith("#")]
     return any(
         ["blacklist", name] == line[:2]
-        or (["install", name] == line[:2] and _NEVER.match(" ".join(line[2:])))
+        or ["alias", name, "off"] == line[:3]
+        or (["install", name] == line[:2] and _never(" ".join(line[2:])))
         for line in words
     )
 
@@ -142,25 +181,29 @@ def clean(text: str, target: Target) -> str:
 
 
 def _cleaned(raw: str, line: str, target: Target) -> str:
-    words = line.split()
+    words = words_of(line)
     if line.startswith("#") or len(words) < 2:
         return raw
     command, name = words[0], module(words[1])
     if command == "options" and name in BINDERS:
-        new = _without_ids(line, target)
-        return raw if new == line else _commented(raw) + _line(new, raw, len(new.split()) > 2)
+        new = options_without(line, target)
+        return raw if new == line else _commented(raw) + _line(new, raw, len(words_of(new)) > 2)
     if command == "softdep" and _is_ordered(name) and _pre(words) and not _stays(name, target):
         new = re.sub(r"\s+(vfio[-_]pci|pci[-_]stub)(?=\s|$)", "", line)
-        rest = [word for word in new.split()[2:] if word not in ("pre:", "post:")]
+        rest = [word for word in words_of(new)[2:] if word not in ("pre:", "post:")]
         return _commented(raw) + _line(new, raw, bool(rest))
     if command == "blacklist" and is_nvidia(name) and not target.keeping:
         return _commented(raw)
     if command == "alias" and _loads_for(words) and not target.keeping:
         return _commented(raw) if any(modalias_takes(words[1], one) for one in target.functions) else raw
+    if command == "alias" and _turns_off(words) and not target.keeping:
+        return _commented(raw)
     if command == "install" and name.startswith("nvidia") and _means_nvidia(name):
         said = _runs(line)
-        if _NEVER.match(said) or (_vfio_first(name, said) and not target.keeping):
+        if _never(said) or (_vfio_first(name, said) and not target.keeping):
             return _commented(raw)
+    elif command == "install" and _is_ordered(name) and not _stays(name, target):
+        return _commented(raw) if _vfio_first(name, _runs(line)) else raw
     return raw
 
 
@@ -187,25 +230,11 @@ def _pre(words: list[str]) -> bool:
 
 def _binds(line: str) -> bool:
     """An install line of vfio-pci that does more than load it: the usual scripts write driver_override."""
-    words = line.split()[2:]
-    if _NEVER.match(" ".join(words)):
+    words = words_of(line)[2:]
+    if _never(" ".join(words)):
         return False
     only_loads = words[0].endswith("modprobe") and not re.search(r"[;&|]|ids=|driver_override", line)
     return not only_loads
-
-
-def _ids(line: str) -> list[str]:
-    return [match[1] for match in re.finditer(r"(?<=\s)ids=(\S+)", line)]
-
-
-def _without_ids(line: str, target: Target) -> str:
-    def one(match: re.Match[str]) -> str:
-        if not any(target.has_id(entry) for entry in match[2].strip('"').split(",")):
-            return match[0]
-        kept = without_ids(match[2], target)
-        return f"{match[1]}ids={kept}" if kept else ""
-
-    return re.sub(r"(\s+)ids=(\S+)", one, line)
 
 
 def _commented(raw: str) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from checks.snapshot import Snapshot
 from provision.host import boot
@@ -25,6 +26,7 @@ _OUR_UNITS = "kpro-"
 
 _CRON = ("/etc/crontab", "/etc/cron.d/", "/var/spool/cron/crontabs/")
 _RUN_AT_START = ("/etc/rc.local", "/etc/init.d/", "/etc/tmpfiles.d/", "/etc/sysfs.conf", "/etc/sysfs.d/")
+_OPERATORS = "/etc/systemd/system/*.service"
 _STARTED = ("/etc/systemd/system/*.wants/*", "/etc/systemd/system/*.requires/*")
 
 
@@ -71,14 +73,22 @@ def _configuration(snapshot: Snapshot) -> Iterator[Place]:
         yield Place(path, text, modprobe.find, modprobe.clean)
     for path, text in boot.module_lists(snapshot).items():
         yield Place(path, text, lists.find, lists.clean)
+    called = _texts(snapshot)
     for path, text in boot.udev_rules(snapshot).items():
-        yield Place(path, text, udev.find, udev.clean)
+        yield Place(path, text, partial(udev.find, called=called), partial(udev.clean, called=called))
     for path, text in boot.command_lines(snapshot).items():
         yield Place(path, text, cmdline.find, _of_path(cmdline.clean, path))
     for path, text in boot.dracut_files(snapshot).items():
         yield Place(path, text, dracut.find, _of_path(dracut.clean, path))
     for path, text in boot.driverctl(snapshot).items():
         yield Place(path, text, driverctl.find, _of_path(driverctl.clean, path))
+
+
+def _texts(snapshot: Snapshot) -> dict[str, str]:
+    """All files that were read, scripts among them."""
+    return {
+        path: (snapshot.file(path) or b"").decode(errors="surrogateescape") for path in snapshot.paths("file")
+    }
 
 
 def _of_path(
@@ -88,17 +98,17 @@ def _of_path(
 
 
 def _programs(snapshot: Snapshot) -> Iterator[Place]:
-    texts = {
-        path: (snapshot.file(path) or b"").decode(errors="surrogateescape") for path in snapshot.paths("file")
-    }
+    texts = _texts(snapshot)
     snapshot.files(*_UNITS, *_OF_PACKAGES, *_RUN_AT_START, *_CRON)
     for path, text in boot.initramfs_scripts(snapshot).items():
         yield Place(path, text, foreign.script, None)
     for path, text in texts.items():
         if path.startswith((*_UNITS, *_OF_PACKAGES)) and path.endswith((".service", ".conf")):
             name = foreign.unit_name(path)
-            # Packages bring units that nobody starts.
-            idle = path.startswith(_OF_PACKAGES) and not _is_started(snapshot, name, texts)
+            # Packages bring units that nobody starts, and one of the same name in /etc takes their place.
+            idle = path.startswith(_OF_PACKAGES) and (
+                not _is_started(snapshot, name, texts) or _takes_its_place(snapshot, path, texts)
+            )
             if not name.startswith(_OUR_UNITS) and not idle:
                 yield Place(path, text, _unit(snapshot, path, texts), None)
         elif path.startswith(_RUN_AT_START):
@@ -107,11 +117,24 @@ def _programs(snapshot: Snapshot) -> Iterator[Place]:
             yield Place(path, text, _starter(texts, foreign.cron), None)
 
 
+def _takes_its_place(snapshot: Snapshot, path: str, texts: Mapping[str, str]) -> bool:
+    """Is there a unit of the same name in a folder that comes before this one's (systemd.unit(5))? A link to /dev/null
+    masks it. Drop-ins of it count all the same."""
+    name = path.rsplit("/", 1)[-1]
+    listed = (
+        (snapshot.data("names", _OPERATORS) or b"") if ("names", _OPERATORS) in snapshot.sections else b""
+    )
+    there = {*texts, *listed.decode(errors="surrogateescape").split("\n")}
+    return name.endswith(".service") and any(f"{folder}{name}" in there for folder in _UNITS)
+
+
 def _unit(
     snapshot: Snapshot, path: str, texts: Mapping[str, str]
 ) -> Callable[[str, str], tuple[Holder, ...]]:
-    enabled = _is_started(snapshot, foreign.unit_name(path), texts)
-    return lambda path, text: foreign.unit(path, text, texts, enabled)
+    name = foreign.unit_name(path)
+    enabled = _is_started(snapshot, name, texts)
+    instances = _instances(_started(snapshot), name)
+    return lambda path, text: foreign.unit(path, text, texts, enabled, instances)
 
 
 def _starter(
@@ -144,24 +167,35 @@ def not_looked_at(snapshot: Snapshot) -> list[str]:
 
 def _is_started(snapshot: Snapshot, name: str, texts: Mapping[str, str]) -> bool:
     """Does something start this unit? One without [Install] is started by others, and so may be one of a package, whose
-    file is not in /etc; an instance or a link in a .wants folder starts it. What was not looked at may start it."""
-    sections = [("names", pattern) for pattern in _STARTED]
-    if not all(section in snapshot.sections for section in sections):
+    file is not in /etc; an instance or a link in a .wants folder starts it, and so does that of its timer. What was not
+    looked at may start it."""
+    if not all(("names", pattern) in snapshot.sections for pattern in _STARTED):
         return True
     own = next((texts[folder + name] for folder in _UNITS if folder + name in texts), None)
     of_package = own is None and any(folder + name in texts for folder in _OF_PACKAGES)
     if not of_package and (own is None or "[Install]" not in own):
         return True
-    template, _, end = name.partition("@.")
-    links = [
-        path
-        for kind, pattern in sections
-        for path in (snapshot.data(kind, pattern) or b"").decode(errors="surrogateescape").split("\n")
-        if path
-    ]
-    for path in links:
-        started = path.rsplit("/", 1)[-1]
-        if started == name or (end and started.startswith(f"{template}@") and started.endswith(end)):
-            return True
+    links = _started(snapshot)
+    timers = {f"{name.removesuffix('.service')}{kind}" for kind in (".timer", ".path", ".socket")}
+    if name in links or not timers.isdisjoint(links) or _instances(links, name):
+        return True
     # Every machine that boots has such links: where there is none, they were not looked at.
     return not links and not of_package
+
+
+def _started(snapshot: Snapshot) -> list[str]:
+    """The names of all that is linked in folders of .wants and .requires."""
+    found = [(snapshot.data("names", one) or b"") for one in _STARTED if ("names", one) in snapshot.sections]
+    lines = [path for data in found for path in data.decode(errors="surrogateescape").split("\n") if path]
+    return [path.rsplit("/", 1)[-1] for path in lines]
+
+
+def _instances(links: Iterable[str], name: str) -> list[str]:
+    """The instances of a template, ``vfio-bind@.service``, that are started."""
+    template, mark, end = name.partition("@.")
+    first = f"{template}@"
+    return [
+        link.removeprefix(first).removesuffix(f".{end}")
+        for link in links
+        if mark and link.startswith(first) and link.endswith(f".{end}") and link != name
+    ]

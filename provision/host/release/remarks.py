@@ -10,7 +10,7 @@ from checks.snapshot import CouldNotLook, Snapshot
 from provision.host import boot, view
 from provision.host.release import cmdline, lists
 from provision.host.release.state import Hands
-from provision.host.release.target import EARLY_VFIO, Target, module, nothing
+from provision.host.release.target import EARLY_VFIO, Target, module, names_ids, nothing
 
 RUNNING = "/proc/cmdline"
 _KNOWN = (*EARLY_VFIO, "vfio_mdev", "vfio_pci_nvgrace", "nvgrace_gpu_vfio_pci", "vfio_ap", "vfio_platform")
@@ -56,7 +56,9 @@ def _parameters(snapshot: Snapshot, target: Target) -> Iterator[str]:
                 yield f"{path}: {parameter.text} binds nothing: there is no module {before}"
             elif last == "ids" and module(before) in EARLY_VFIO and not cmdline.gives_ids(name):
                 yield f"{path}: {parameter.text} binds nothing: the module {before} takes no ids"
-            elif name in _SEEN and (name != "video" or value in _VIDEO):
+            elif cmdline.gives_ids(name) and parameter.known and not names_ids(value) and "$" not in value:
+                yield f"{path}: {parameter.text} binds nothing: ids are VENDOR:DEVICE in hex, an address is none"
+            elif name in _SEEN and (name != "video" or value.startswith(_VIDEO)):
                 yield f"{path}: {parameter.text} {_SEEN[name]}"
 
 

@@ -16,20 +16,25 @@ _ENDS = " \t\n;&|()<>"
 
 @dataclass(frozen=True)
 class Char:
-    """A character of a value, and where its spelling begins and ends in the file."""
+    """A character of a value, and where its spelling begins and ends in the file. ``live``: the shell puts something in
+    its place (a ``$`` or a backtick that is not quoted away); ``nested``: it stands in a command whose output that is.
+    """
 
     text: str
     start: int
     end: int
+    live: bool = False
+    nested: bool = False
 
 
 @dataclass(frozen=True)
 class Word:
     """A word of the file. ``name`` is the variable that it assigns to, None when it assigns to none; ``chars`` then
-    are those of the value alone."""
+    are those of the value alone. ``adds``: it is put behind what the variable has already (``+=``)."""
 
     name: str | None
     chars: tuple[Char, ...]
+    adds: bool = False
 
 
 def plain(text: str) -> tuple[Char, ...]:
@@ -50,7 +55,7 @@ def words(text: str) -> Iterator[Word]:
         else:
             name = _NAME.match(text, at)
             chars, at = _word(text, name.end() if name else at)
-            yield Word(name[0].rstrip("+=") if name else None, chars)
+            yield Word(name[0].rstrip("+=") if name else None, chars, bool(name and name[0].endswith("+=")))
 
 
 def _line_end(text: str, at: int) -> int:
@@ -74,14 +79,40 @@ def _word(text: str, at: int) -> tuple[tuple[Char, ...], int]:
                 chars.append(Char(following, at, at + 2))
                 at += 2
             continue
+        live = quote != "'" and one in "$`"
+        end = _nested_end(text, at, quote) if live else 0
+        if end:
+            inside = text[at + 1] != "{"
+            chars += [
+                Char(text[spot], spot, spot + 1, spot == at, inside and spot != at) for spot in range(at, end)
+            ]
+            at = end
+            continue
         if one in ("'", '"') and quote in ("", one):
             quote = "" if quote else one
         elif not quote and one in _ENDS:
             break
         else:
-            chars.append(Char(one, at, at + 1))
+            chars.append(Char(one, at, at + 1, live))
         at += 1
     return tuple(chars), at
+
+
+def _nested_end(text: str, at: int, quote: str) -> int:
+    """Where ``${…}``, and within quotes ``$(…)`` or a pair of backticks, ends; 0 where none begins here or it has no
+    end."""
+    opening = text[at : at + 2]
+    if text[at] == "`":
+        return text.find("`", at + 1) + 1 if quote else 0
+    if opening != "${" and not (opening == "$(" and quote):
+        return 0
+    closing = "}" if opening == "${" else ")"
+    depth = 0
+    for spot in range(at + 1, len(text)):
+        depth += (text[spot] == opening[1]) - (text[spot] == closing)
+        if depth == 0:
+            return spot + 1
+    return 0
 
 
 def text_of(chars: Sequence[Char]) -> str:

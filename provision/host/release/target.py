@@ -61,25 +61,71 @@ def nothing(function: PciFunction) -> bool:
     return False
 
 
+_ID = re.compile(r"\s*(?:0x)?([0-9a-f]+)((?::(?:0x)?[0-9a-f]+){1,5})", re.IGNORECASE)
+_ADDRESS = re.compile(r"(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[01]?[0-9a-f]\.[0-7]", re.IGNORECASE)
+
+
+def parse_id(text: str) -> tuple[int, ...] | None:
+    """The numbers of one entry of a list of ids, as far as they are numbers: the kernel reads ``%x:%x:%x:%x:%x:%x`` and
+    passes over what follows (drivers/vfio/pci/vfio_pci.c, ``vfio_pci_fill_ids``). None where it takes none."""
+    match = _ID.match(text)
+    if match is None or _ADDRESS.fullmatch(text.strip()):
+        return None
+    return int(match[1], 16), *(int(part, 16) for part in match[2].split(":")[1:])
+
+
 def id_takes(text: str, function: PciFunction) -> bool:
     """Does ``10de:2230`` of a list of ids take this function?
 
-    The form is ``vendor:device[:subvendor[:subdevice[:class[:class_mask]]]]`` in hex, ffffffff for any (kernel,
-    drivers/vfio/pci: ``ids``). What follows the device is not looked at: it can only take less.
+    The form is ``vendor:device[:subvendor[:subdevice[:class[:class_mask]]]]`` in hex, ffffffff for any. What the
+    subsystem would have to be is not looked at: it can only take less.
     """
-    parts = text.strip().split(":")
-    try:
-        vendor, device = int(parts[0], 16), int(parts[1], 16)
-    except (ValueError, IndexError):
+    parts = parse_id(text)
+    if parts is None:
         return False
-    return vendor in (int(function.vendor, 16), ANY) and device in (int(function.device, 16), ANY)
+    if len(parts) == 6 and function.pci_class and (parts[4] ^ int(function.pci_class, 16)) & parts[5]:
+        return False
+    return parts[0] in (int(function.vendor, 16), ANY) and parts[1] in (int(function.device, 16), ANY)
 
 
-def without_ids(value: str, target: Target) -> str:
-    """An ``ids=`` list without those of the target; quotes around it stay."""
-    quote = '"' if value[:1] == '"' else ""
-    kept = [entry for entry in value.strip('"').split(",") if entry and not target.has_id(entry)]
-    return f"{quote}{','.join(kept)}{quote}" if kept else ""
+def names_ids(value: str) -> bool:
+    """Is at least one entry of an ``ids=`` list an id?"""
+    return any(parse_id(entry) is not None for entry in value.strip('"').split(","))
+
+
+_OWN_DRIVERS = re.compile(
+    r"nvidia|snd_hda_intel|xhci[_-](hcd|pci)|nvidia-gpu|i2c_nvidia_gpu|pcieport|\(null\)"
+)
+
+
+def other_driver(name: str) -> bool:
+    """Does a ``driver_override`` of this name keep a function from the driver that it has by itself? Any other name
+    does, also of a driver that there is not: ``none`` is driverctl's word for that (kernel,
+    Documentation/ABI/testing/sysfs-bus-pci)."""
+    return bool(name.strip()) and _OWN_DRIVERS.fullmatch(name.strip()) is None
+
+
+_OPTION = re.compile(r'(\s+)("?)ids=(\S+)')
+"""An option of a module on a line of words; the kernel takes quotes around it or its value (lib/cmdline.c)."""
+
+
+def ids_of(line: str) -> list[str]:
+    """The values of ``ids=`` on a line of options, those that hold an id."""
+    return [value for match in _OPTION.finditer(line) if names_ids(value := match[3].strip('"'))]
+
+
+def options_without(line: str, target: Target) -> str:
+    """The same line without the target's ids; quotes around what is left stay."""
+
+    def one(match: re.Match[str]) -> str:
+        entries = match[3].strip('"').split(",")
+        if not any(target.has_id(entry) for entry in entries):
+            return match[0]
+        kept = ",".join(entry for entry in entries if entry and not target.has_id(entry))
+        inner = '"' if match[3].startswith('"') else ""
+        return f"{match[1]}{match[2]}ids={inner}{kept}{inner or match[2]}" if kept else ""
+
+    return _OPTION.sub(one, line)
 
 
 def takes(value: str) -> Callable[[PciFunction], bool]:
@@ -89,12 +135,13 @@ def takes(value: str) -> Callable[[PciFunction], bool]:
 
 
 def modalias_takes(pattern: str, function: PciFunction) -> bool:
-    """Can a pattern of modaliases, ``pci:v000010DEd00002230sv*sd*bc*sc*i*``, mean this function? What follows the
-    device is not looked at: it can only take less."""
-    head = re.split(r"sv", pattern, maxsplit=1)[0]
+    """Can a pattern of modaliases, ``pci:v000010DEd00002230sv*sd*bc03sc00i*``, mean this function? What the subsystem
+    would have to be is not looked at: it can only take less."""
+    said = {key: (re.search(rf"{key}([0-9A-F]{{8}})", pattern) or ["", "0" * 8])[1] for key in ("sv", "sd")}
     vendor, device = int(function.vendor, 16), int(function.device, 16)
-    alias = f"pci:v{vendor:08X}d{device:08X}"
-    return fnmatchcase(alias, head) or (head.endswith("*") and fnmatchcase(alias + "sv", head))
+    kind = f"{int(function.pci_class or '0', 16):06X}"
+    alias = f"pci:v{vendor:08X}d{device:08X}sv{said['sv']}sd{said['sd']}bc{kind[:2]}sc{kind[2:4]}i{kind[4:]}"
+    return fnmatchcase(alias, pattern)
 
 
 def module(name: str) -> str:

@@ -2,7 +2,7 @@
 
 A device is ``<hostdev type='pci'>``, or a network card ``<interface type='hostdev'>``, with its address in
 ``<source>``; what stands beside ``<source>`` is the guest's own address. With ``managed='yes'`` libvirt itself takes
-the device from its driver.
+the device from its driver. ``<qemu:arg value='vfio-pci,host=…'/>`` hands it to QEMU past libvirt (drvqemu).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from xml.parsers import expat
 
 from checks.snapshot import CouldNotLook, Snapshot
+from provision.host.vms import proxmox
 from provision.host.vms.address import PciAddress
 from provision.host.vms.model import Status, VmReference
 
@@ -45,6 +46,9 @@ class _Reader:
                 parts = (_number(attributes.get(part, "0")) for part in ("domain", "bus", "slot", "function"))
                 managed = said.get("managed") == "yes"
                 self.found.append((self.parser.CurrentLineNumber, managed, PciAddress(*parts)))
+        if tag.rpartition(":")[2] == "arg" and self.way[-1:] and self.way[-1][0].endswith("commandline"):
+            for one in proxmox.qemu_arguments(attributes.get("value", "")):
+                self.found.append((self.parser.CurrentLineNumber, False, one))
         self.way.append((tag, attributes))
 
     def _end(self, tag: str) -> None:

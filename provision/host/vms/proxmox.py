@@ -22,7 +22,11 @@ _CONF = re.compile(rf"{PVE}/(?:nodes/(?P<node>[^/]+)/)?qemu-server/(?P<vmid>\d+)
 _HOSTPCI = re.compile(r"hostpci(?:\d|1[0-5])")
 """Of other numbers qemu-server says that the setting is unknown, and passes them over."""
 
-_ARGS = re.compile(r"\bvfio-pci\S*?,(?:\S*,)?host=([0-9A-Fa-f:.]+)")
+_ARGS = re.compile(
+    r"vfio-pci[^\s']*?,(?:\S*,)?(?:host=|sysfsdev=/sys/\S*/)([0-9A-Fa-f]+:[0-9A-Fa-f:.]+)(?=[,'\"\s]|$)"
+    r"|\{(?=[^}]*\"driver\"\s*:\s*\"vfio-pci)[^}]*\"(?:host|sysfsdev)\"\s*:\s*\"(?:/sys/[^\"]*/)?([0-9A-Fa-f]+:[0-9A-Fa-f:.]+)\""
+)
+"""``-device vfio-pci,host=…``, by a path of sysfs, or in JSON (qemu(1); hw/vfio/pci.c, ``vfio_pci_dev_properties``)."""
 
 
 def references(snapshot: Snapshot) -> tuple[VmReference, ...]:
@@ -157,6 +161,11 @@ def _of(
         )
 
 
+def qemu_arguments(text: str) -> tuple[PciAddress, ...]:
+    """The functions that arguments of QEMU itself name. Raises ValueError when one is no address."""
+    return tuple(PciAddress.parse(one or other) for one, other in _ARGS.findall(text))
+
+
 def _mapped_on(
     node: str, mapping: str | None, known: Mapping[str, tuple[Mapped, ...]]
 ) -> tuple[PciAddress, ...]:
@@ -175,7 +184,10 @@ def _named(
 ) -> tuple[tuple[PciAddress, ...], str | None, str | None]:
     """The addresses, the mapping, and why they cannot be told."""
     if setting.key == "args":
-        return tuple(PciAddress.parse(one) for one in _ARGS.findall(setting.value)), None, None
+        try:
+            return qemu_arguments(setting.value), None, None
+        except ValueError as error:
+            return (), None, str(error)
     said = dict(grammar.pairs(setting.value, "host"))
     mapping = said.get("mapping")
     if mapping is not None:

@@ -47,6 +47,16 @@ _OPTIONS = _spaced(
 MODPROBE = _file(
     _OPTIONS,
     _OPTIONS.map(lambda line: line.replace(" ", " \\\n", 1)),
+    _OPTIONS.map(lambda line: line.replace("ids=", "ids\\=") + " \\\\"),
+    _spaced("options", VFIO, IDS.map('"ids={}"'.format)),
+    _spaced("options", VFIO, IDS.map('ids="{}"'.format)),
+    _spaced("alias", MODULES, st.sampled_from(["off", "vfio-pci", "nvidia"])),
+    _spaced(
+        "install",
+        MODULES,
+        st.sampled_from(["/bin/false && modprobe -i nvidia", "/bin/sh -c 'exit 1'", "exit 0"]),
+    ),
+    _spaced("install", MODULES, st.just("/sbin/modprobe vfio-pci; /sbin/modprobe -i snd_hda_intel")),
     _spaced("softdep", MODULES, "pre:", VFIO, st.sampled_from(["", "ext4", "post: loop"])),
     _spaced("blacklist", MODULES),
     _spaced("install", MODULES, st.sampled_from(["/bin/false", "/bin/true"])),
@@ -54,7 +64,12 @@ MODPROBE = _file(
     st.just("install nvidia /sbin/modprobe vfio-pci; /sbin/modprobe --ignore-install nvidia"),
     st.just("alias pci:v000010DEd00002230sv*sd*bc*sc*i* vfio-pci"),
 )
-LISTS = _file(MODULES, VFIO, _spaced(VFIO, IDS.map("ids={}".format), st.sampled_from(["", "# x"])))
+LISTS = _file(
+    MODULES,
+    VFIO,
+    _spaced(VFIO, IDS.map("ids={}".format), st.sampled_from(["", "# x"])),
+    _spaced(VFIO, IDS.map('"ids={}"'.format)),
+)
 _ADDRESS = st.lists(
     st.sampled_from(["0000:42:00.0", "0000:42:00.1", "0000:61:00.0", "0000:42:00.?", "0000:4[2-3]:00.0"]),
     min_size=1,
@@ -65,13 +80,19 @@ _RULE = st.tuples(
     st.sampled_from(["KERNEL", "KERNELS"]),
     st.sampled_from(["==", " == "]),
     _ADDRESS,
-    st.sampled_from(["vfio-pci", "nvidia", "pci-stub"]),
+    st.sampled_from(["vfio-pci", "nvidia", "pci-stub", "none", "nouveau", "uio_pci_generic"]),
 ).map(lambda found: f'{found[0]}{found[1]}{found[2]}"{found[3]}", ATTR{{driver_override}}="{found[4]}"')
 UDEV = _file(
     _RULE,
     st.just('ATTR{vendor}=="0x10de", ATTR{device}=="0x2230", RUN+="/sbin/vfio-bind %k"'),
     st.just('ATTR{vendor}=="0x1002", ATTR{driver_override}="vfio-pci"'),
     st.just('KERNEL=="sda", ENV{X}="vfio"'),
+    st.just(
+        'SUBSYSTEM=="module", KERNEL=="vfio_pci", RUN+="/bin/sh -c \'echo 10de 2230 > /sys/x/vfio-pci/new_id\'"'
+    ),
+    st.just('DEVPATH=="*/0000:42:00.0", ATTR{driver_override}="vfio-pci"'),
+    st.just('ATTR{vendor}==i"0x10DE", ENV{PCI_CLASS}=="30000", ATTR{driver_override}="vfio-pci"'),
+    st.just('KERNEL=="0000:61:00.0", RUN+="/sbin/driverctl set-override 0000:42:00.0 vfio-pci"'),
 )
 _PARAMETER = st.one_of(
     st.sampled_from(
@@ -98,6 +119,10 @@ GRUB = _file(
     st.tuples(_NAME, IDS).map("{0[0]}=quiet\\ vfio-pci.ids={0[1]}".format),
     st.tuples(_NAME, IDS).map("{0[0]}='quiet vfio-pci.ids=\"{0[1]}\"'".format),
     LINE.map('#GRUB_CMDLINE_LINUX="{}"'.format),
+    IDS.map('VFIO_IDS="{}"'.format),
+    st.just('GRUB_CMDLINE_LINUX="quiet vfio-pci.ids=$VFIO_IDS"'),
+    st.tuples(_NAME, LINE).map('{0[0]}="${{{0[0]}:+${0[0]} }}{0[1]}"'.format),
+    st.tuples(_NAME, LINE).map('{0[0]}="$(echo {0[1]})"'.format),
     st.just("GRUB_DISTRIBUTOR=`( . /etc/os-release && echo ${NAME} )`"),
 )
 DRACUT = _file(
@@ -106,6 +131,8 @@ DRACUT = _file(
     ),
     LINE.map('kernel_cmdline="{}"'.format),
 )
+
+ENTRY = st.tuples(LINE, LINE).map("title x\nlinux /vmlinuz\noptions {0[0]}\n#options {0[1]}\n".format)
 
 FILES: dict[str, st.SearchStrategy[str]] = {
     "/etc/modprobe.d/vfio.conf": MODPROBE,
@@ -118,7 +145,9 @@ FILES: dict[str, st.SearchStrategy[str]] = {
     "/etc/default/grub.d/vfio.cfg": GRUB,
     "/etc/kernel/cmdline": KERNEL_CMDLINE,
     "/etc/dracut.conf.d/vfio.conf": DRACUT,
-    "/etc/driverctl.d/pci-0000:42:00.0": st.sampled_from(["vfio-pci\n", "vfio-pci", "nvidia\n"]),
+    "/boot/loader/entries/x.conf": ENTRY,
+    "/etc/driverctl.d/pci-0000:42:00.0": st.sampled_from(["vfio-pci\n", "vfio-pci", "none\n", "nvidia\n"]),
+    "/etc/driverctl.d/pci-0000:42:00.1": st.sampled_from(["none\n", "snd_hda_intel\n", "nouveau"]),
     "/etc/driverctl.d/pci-0000:61:00.0": st.just("vfio-pci\n"),
 }
 CONFIGS = st.fixed_dictionaries({}, optional=FILES)

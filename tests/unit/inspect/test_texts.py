@@ -160,6 +160,7 @@ SAID = {
     "legacy": "NVRM: The NVIDIA GeForce GTX 680 GPU installed in this system is\n"
     "NVRM: supported through the NVIDIA 470.xx Legacy drivers. Please",
     "no-such-device": "modprobe: ERROR: could not insert 'nvidia': No such device",
+    "module-missing": "modprobe: FATAL: Module nvidia not found in directory /lib/modules/6.17.4-2-pve",
     "probe-refused": "sh: 1: echo: /sys/bus/pci/drivers_probe: Invalid argument",
     "removed-while-used": "NVRM: Attempting to remove device 0000:8a:00.0 with non-zero usage count!",
     "vfio-in-use": "vfio-pci 0000:5c:00.0: Relaying device request to user (#0)",

@@ -22,6 +22,13 @@ COMMANDS = [
     "/usr/bin/virsh nodedev-detach pci_0000_42_00_0",
     f"/usr/sbin/driverctl -v set-override {GPU} vfio-pci",
     "/sbin/modprobe vfio-pci ids=10de:2230",
+    "/usr/bin/virsh -c qemu:///system nodedev-dettach pci_0000_42_00_0",
+    f"/usr/sbin/driverctl -b pci set-override {GPU} vfio-pci",
+    f"/usr/sbin/driverctl set-override {GPU} none",
+    f"/usr/local/bin/dpdk-devbind.py --bind=vfio-pci {GPU}",
+    "/bin/sh -c 'D=/sys/bus/pci/drivers/vfio-pci; echo 10de 2230 > $D/new_id'",
+    "/bin/sh -c 'for f in 0 1; do echo vfio-pci > /sys/bus/pci/devices/0000:42:00.$f/driver_override; done'",
+    "/bin/bash -c 'S=0000:42:00; echo vfio-pci | tee /sys/bus/pci/devices/$S.*/driver_override'",
 ]
 
 
@@ -48,6 +55,7 @@ def test_a_unit_that_binds_another_card_is_no_hindrance(tree: Tree, command: str
         "/usr/bin/nvidia-persistenced --user nvpd",
         f"/bin/sh -c 'echo nvidia > /sys/bus/pci/devices/{GPU}/driver_override'",
         "/usr/bin/true vfio",
+        "/bin/sh -c 'echo 0403 6001 > /sys/bus/usb-serial/drivers/ftdi_sio/new_id'",
     ],
 )
 def test_a_unit_that_binds_nothing_is_no_hindrance(tree: Tree, command: str) -> None:
@@ -114,8 +122,10 @@ def test_rc_local_and_cron_start_things_too(tree: Tree) -> None:
     assert tree.plan.refusals == ()
     tree.put("/etc/cron.d/gpu", f"# @reboot root vfio-bind\n@reboot root {SCRIPT}\n")
     assert "/etc/cron.d/gpu:2" in tree.refused
-    tree.put("/etc/cron.d/gpu", f"0 3 * * * root {SCRIPT}\n")
+    tree.put("/etc/cron.d/gpu", f"# 0 3 * * * root {SCRIPT}\nMAILTO={SCRIPT}\n")
     assert tree.plan.refusals == ()
+    tree.put("/etc/cron.d/gpu", f"0 3 * * * root {SCRIPT}\n")
+    assert "/etc/cron.d/gpu:1: binds GPUs at the times of its crontab" in tree.refused
 
 
 @pytest.mark.parametrize(
