@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from provision.guest.proxmox.grammar import PENDING, Conf, Line, parse, properties
+from provision.guest.proxmox.grammar import PENDING, Conf, Line, parse, plain_path, printed, properties
 from provision.guest.proxmox.schema import DEVICE, FEATURES, MOUNT
 from provision.guest.proxmox.text import written
 
@@ -20,7 +20,8 @@ GPU_NODE = re.compile(r"/dev/nvidia[0-9]+")
 
 @dataclass(frozen=True)
 class Place:
-    """A folder of the machine that the guest sees. ``shared``: it is on a storage that several nodes have."""
+    """A folder of the machine that the guest sees. ``shared``: it is on a storage that several nodes have. A
+    replication job of the container would fail of one without ``replicate=0`` (get_replicatable_volumes)."""
 
     source: str
     target: str
@@ -31,9 +32,8 @@ class Place:
     def value(self) -> str:
         read_only = ",ro=1" if self.read_only else ""
         shared = ",shared=1" if self.shared else ""
-        # The part without a name may hold no "=".
-        source = f"volume={self.source}" if "=" in self.source else self.source
-        return f"{source},mp={self.target}{read_only},backup=0{shared}"
+        # In Proxmox's own order: it prints a mount point anew when it applies one, and the line is known again by it.
+        return f"{self.source},mp={self.target},backup=0,replicate=0{read_only}{shared}"
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,8 @@ class Edited:
     """``text`` is the whole file afterwards. ``options`` and ``delete`` are the part of it that ``pct set`` can do,
     ``lines`` and ``dropped`` the raw lines that it cannot. ``changed``: keys whose value was another one before: a
     running container gets that at its next start only. ``pending``: something that is needed waits for that start
-    already. ``wrong`` are (what was seen, why it matters, next step)."""
+    already. ``kept``: kpro's lines of before that are still there. ``wrong`` are (what was seen, why it matters, next
+    step)."""
 
     text: str
     options: dict[str, str] = field(default_factory=dict)
@@ -64,6 +65,7 @@ class Edited:
     dropped: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     pending: bool = False
+    kept: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
     wrong: tuple[tuple[str, str, str], ...] = ()
 
@@ -81,7 +83,7 @@ class _Edit:
 
     def __init__(self, conf: Conf, ours: frozenset[str], id: str) -> None:
         self.conf = conf
-        self.ours = ours
+        self.ours = frozenset(_as_printed(*text.partition(": ")[::2]) for text in ours)
         self.id = id
         self.effective = conf.effective()
         self.options: dict[str, str] = {}
@@ -93,7 +95,7 @@ class _Edit:
         self.wrong: list[tuple[str, str, str]] = []
 
     def is_ours(self, line: Line) -> bool:
-        return f"{line.key}: {line.value}" in self.ours
+        return _as_printed(line.key, line.value) in self.ours
 
     def free(self, kind: str) -> str | None:
         """The lowest number that no line of the current or pending configuration has."""
@@ -102,18 +104,22 @@ class _Edit:
         return next((f"{kind}{number}" for number in range(256) if f"{kind}{number}" not in taken), None)
 
     def indexed(self, kind: str) -> dict[str, Line]:
-        named = {key: line for key, line in self.effective.items() if re.fullmatch(f"{kind}[0-9]+", key)}
+        """The lines that Proxmox takes: of what one says that it does not, nothing is known."""
+        named = {
+            key: line
+            for key, line in self.effective.items()
+            if line.problem is None and re.fullmatch(f"{kind}[0-9]+", key)
+        }
         return dict(sorted(named.items(), key=lambda pair: int(pair[0].removeprefix(kind))))
 
     def nodes(self, wanted: Wanted) -> None:
         there: dict[str, tuple[str, dict[str, str]]] = {}
         for key, line in self.indexed("dev").items():
-            parts, _ = properties(line.value, DEVICE)
-            there.setdefault(parts.get("path", ""), (key, parts))
+            there.setdefault(device_path(line), (key, properties(line.value, DEVICE)[0]))
         stale = [
             key
             for key, line in self.indexed("dev").items()
-            if self.is_ours(line) and _path(line) not in wanted.nodes
+            if self.is_ours(line) and device_path(line) not in wanted.nodes
         ]
         for path in wanted.nodes:
             if path in there:
@@ -153,9 +159,9 @@ class _Edit:
         there = {}
         for key, line in self.indexed("mp").items():
             parts, _ = properties(line.value, MOUNT)
-            there[parts.get("mp", "").rstrip("/")] = (key, line, parts)
+            there[plain_path(parts["mp"])] = (key, line, parts)
         for place in wanted.places:
-            found = there.get(place.target.rstrip("/"))
+            found = there.get(plain_path(place.target))
             if found is None:
                 name = self.free("mp")
                 if name is None:
@@ -166,7 +172,7 @@ class _Edit:
                 self.options[name] = place.value
                 continue
             key, line, parts = found
-            same = parts["volume"].rstrip("/") == place.source.rstrip("/")
+            same = parts["volume"].startswith("/") and plain_path(parts["volume"]) == plain_path(place.source)
             writable = place.read_only or parts.get("ro", "0") != "1"
             if same and writable:
                 self.pending |= line.section == PENDING
@@ -202,6 +208,8 @@ class _Edit:
             else:
                 self.options["features"] = "nesting=1"
             return
+        if line.problem is not None:
+            return
         nesting = properties(line.value, FEATURES)[0].get("nesting")
         if nesting is None and line.section == PENDING:
             self.notes.append(f"features will be {line.value} at the next start, without nesting")
@@ -213,24 +221,38 @@ class _Edit:
             self.notes.append("features says nesting=0: systemd in the container cannot isolate its services")
 
     def raw(self, wanted: Wanted) -> None:
-        needed = dict(wanted.raw)
+        needed = {_place(key, value): value for key, value in wanted.raw}
         for line in self.conf.of("raw"):
-            if self.is_ours(line) and needed.get(line.key) != line.value:
+            if self.is_ours(line) and needed.get(_place(line.key, line.value)) != line.value:
                 self.dropped.append(line.text)
-        there = {line.key: line for line in self.conf.of("raw") if line.text not in self.dropped}
+        lines = [line for line in self.conf.of("raw") if line.text not in self.dropped]
+        there = {_place(line.key, line.value): line.value for line in lines}
         for key, value in wanted.raw:
-            if key not in there:
+            found = there.get(_place(key, value))
+            if found is None:
                 self.lines.append((key, value))
-            elif there[key].value != value:
-                self.notes.append(f"{key} is {there[key].value}, and would be {value}: it is left as it is")
+            elif found != value:
+                self.notes.append(f"{key} is {found}, and would be {value}: it is left as it is")
 
 
-def _path(line: Line) -> str:
-    return properties(line.value, DEVICE)[0].get("path", "")
+def device_path(line: Line) -> str:
+    """The node that a devN passes in, without the slashes that change nothing."""
+    return plain_path(properties(line.value, DEVICE)[0].get("path", ""))
 
 
 def _is_gpu(edit: _Edit, key: str) -> bool:
-    return GPU_NODE.fullmatch(_path(edit.effective[key])) is not None
+    return GPU_NODE.fullmatch(device_path(edit.effective[key])) is not None
+
+
+def _as_printed(key: str, value: str) -> str:
+    """A line of a mount point as Proxmox writes it, any other as it stands."""
+    return f"{key}: {printed(value, MOUNT) if re.fullmatch('mp[0-9]+', key) else value}"
+
+
+def _place(key: str, value: str) -> tuple[str, str]:
+    """What a raw line sets: a container has one value of a key, but of mounts one for each place in it."""
+    words = value.split()
+    return key, plain_path(words[1]) if key == "lxc.mount.entry" and len(words) > 1 else ""
 
 
 def _equal(one: str, other: str) -> bool:
@@ -246,14 +268,21 @@ def edit(text: str, wanted: Wanted, ours: Iterable[str] = (), id: str = "<vmid>"
     work.places(wanted)
     work.keys(wanted)
     work.raw(wanted)
+    after = written(text, work.options, work.delete, work.lines, work.dropped)
+    kept = [
+        f"{line.key}: {line.value}"
+        for line in parse(after).lines
+        if line.kind in ("option", "raw") and line.section in ("", PENDING) and work.is_ours(line)
+    ]
     return Edited(
-        written(text, work.options, work.delete, work.lines, work.dropped),
+        after,
         work.options,
         tuple(work.delete),
         tuple(work.lines),
         tuple(work.dropped),
         tuple(key for key in work.options if key in work.effective),
         work.pending,
+        frozenset(kept),
         tuple(work.notes),
         tuple(work.wrong),
     )

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from provision.guest.proxmox.schema import Field, field_of, raw_problem
+from provision.guest.proxmox.schema import Field, field_of, raw_problem, split_list
 
 PENDING = "pve:pending"
 
@@ -79,13 +79,13 @@ class Conf:
         return None if line is None else line.value
 
     def is_true(self, key: str) -> bool:
-        return _TRUE.fullmatch(self.value(key) or "") is not None
+        return is_true(self.value(key) or "")
 
     @cached_property
     def deleted(self) -> frozenset[str]:
-        """Keys that the next start removes."""
-        words = " ".join(line.value for line in self.of("delete", PENDING))
-        return frozenset(name.removeprefix("!") for name in re.split(r"[,; ]+", words) if name)
+        """Keys that the next start removes: what the last of the lines says."""
+        words = [line.value for line in self.of("delete", PENDING)][-1:]
+        return frozenset(name.removeprefix("!") for name in split_list(" ".join(words)))
 
     def effective(self) -> dict[str, Line]:
         """The options that the next start works with: what is pending has replaced what is current."""
@@ -93,6 +93,10 @@ class Conf:
         for key in self.deleted - set(self.options(PENDING)):
             found.pop(key, None)
         return found
+
+
+def is_true(value: str) -> bool:
+    return _TRUE.fullmatch(value) is not None
 
 
 def parse(text: str) -> Conf:
@@ -184,6 +188,21 @@ def properties(text: str, fields: Mapping[str, Field]) -> tuple[dict[str, str], 
             found[default], bare = part, True
     wrong = [f"{name}: {problem}" for name, problem in sorted(_problems(found, fields).items())]
     return found, f"format error {'; '.join(wrong)}" if wrong else None
+
+
+def printed(text: str, fields: Mapping[str, Field]) -> str:
+    """A property string as Proxmox writes it out again (PVE::JSONSchema::print_property_string): the default key first
+    and without its name, then what is required, then the rest, by name; one that it does not take, as it is."""
+    found, wrong = properties(text, fields)
+    if wrong is not None:
+        return text
+    ordered = sorted(found, key=lambda name: (not fields[name].default_key, fields[name].optional, name))
+    return ",".join(found[name] if fields[name].default_key else f"{name}={found[name]}" for name in ordered)
+
+
+def plain_path(text: str) -> str:
+    """A path without slashes that change nothing; what does not begin with one begins at the container's root."""
+    return re.sub("/+", "/", f"/{text}/")[:-1] or "/"
 
 
 def _boolean(value: str) -> str:

@@ -236,12 +236,6 @@ def test_what_the_owner_says_otherwise_is_noted_and_left() -> None:
     assert edit("onboot: yes\nswap: 0\n", Wanted(nesting=False, keys=WANTED.keys)).notes == ()
 
 
-def test_a_folder_with_an_equals_sign_is_written_so_that_proxmox_reads_it() -> None:
-    text = edit("", Wanted(places=(Place("/srv/a=b", "/m"),), nesting=False)).text
-    assert text == "mp0: volume=/srv/a=b,mp=/m,ro=1,backup=0\n"
-    assert parse(text).lines[0].problem is None
-
-
 def test_what_waits_for_the_next_start_is_not_added_again() -> None:
     text = f"cores: 1\n\n[{PENDING}]\ndev0: /dev/nvidia0,mode=0666\n"
     done = edit(text, Wanted(NODES[:1], nesting=False))
@@ -259,6 +253,16 @@ def test_256_devices_are_all_there_are() -> None:
     [
         ("", True),
         ("#words\narch: amd64\ncores: 2\nlxc.a: b\n", False),
+        ("#a%0Ab\n", False),
+        ("#a%C3%A9\n", True),
+        ("#a%FF\n", False),
+        ("memory: 99999999999999999999\n", False),
+        ("memory: 18446744073709551615\n", True),
+        ("cores: 2\n\n[pve:pending]\n", False),
+        ("cores: 2\nsnapstate: delete\n", False),
+        ("cores: 2\n\n[a2]\ncores: 2\nsnapstate: delete\n", True),
+        ("rootfs: tank:x\nunused0: tank:x\n", False),
+        ("rootfs: tank:x\nunused0: tank:y\n", True),
         (
             "#words\narch: amd64\ncores: 2\nlxc.prlimit.a: b\n\n[pve:pending]\ncores: 1\n\n[a2]\ncores: 2\n",
             True,
