@@ -11,8 +11,8 @@ from checks.bdf import Bdf
 from checks.snapshot import CouldNotLook, Snapshot
 from provision.assign.handover import ProxmoxRest, Rest
 from provision.guest.decide import Container, container_plan
-from provision.guest.proxmox.edit import device_path
 from provision.guest.proxmox.grammar import parse
+from provision.guest.proxmox.lines import device_path
 from provision.host import view
 from provision.plan import Item, Plan, Step
 from provision.spec import Guest, Machine

@@ -11,7 +11,8 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from provision.guest.proxmox.grammar import PENDING, Conf, Line, parse, plain_path, printed, properties
+from provision.guest.proxmox.grammar import PENDING, Conf, Line, parse, properties
+from provision.guest.proxmox.lines import as_printed, device_path, mount_point, plain_path, raw_place
 from provision.guest.proxmox.schema import DEVICE, FEATURES, MOUNT
 from provision.guest.proxmox.text import written
 
@@ -83,7 +84,7 @@ class _Edit:
 
     def __init__(self, conf: Conf, ours: frozenset[str], id: str) -> None:
         self.conf = conf
-        self.ours = frozenset(_as_printed(*text.partition(": ")[::2]) for text in ours)
+        self.ours = frozenset(as_printed(*text.partition(": ")[::2]) for text in ours)
         self.id = id
         self.effective = conf.effective()
         self.options: dict[str, str] = {}
@@ -95,7 +96,7 @@ class _Edit:
         self.wrong: list[tuple[str, str, str]] = []
 
     def is_ours(self, line: Line) -> bool:
-        return _as_printed(line.key, line.value) in self.ours
+        return as_printed(line.key, line.value) in self.ours
 
     def free(self, kind: str) -> str | None:
         """The lowest number that no line of the current or pending configuration has."""
@@ -111,6 +112,23 @@ class _Edit:
             if line.problem is None and re.fullmatch(f"{kind}[0-9]+", key)
         }
         return dict(sorted(named.items(), key=lambda pair: int(pair[0].removeprefix(kind))))
+
+    def leaves(self, kind: str, place: str) -> bool:
+        """Does a line of the current configuration have this place until the next start, which changes or removes it?
+        A second line of it would be wrong until then."""
+        path_of = device_path if kind == "dev" else mount_point
+        for key, line in self.conf.options().items():
+            named = re.fullmatch(f"{kind}[0-9]+", key) is not None and path_of(line) == place
+            if named and self.effective.get(key) is not line:
+                self.wrong.append(
+                    (
+                        f"{key}: {line.value} goes at the container's next start",
+                        f"{place} is needed after it too, and cannot be there twice until then",
+                        f"pct reboot {self.id} (pct start, where it is stopped), then run again",
+                    )
+                )
+                return True
+        return False
 
     def nodes(self, wanted: Wanted) -> None:
         there: dict[str, tuple[str, dict[str, str]]] = {}
@@ -130,6 +148,8 @@ class _Edit:
             reuse = next((key for key in stale if bool(GPU_NODE.fullmatch(path)) == _is_gpu(self, key)), None)
             if reuse is not None:
                 stale.remove(reuse)
+            elif self.leaves("dev", path):
+                continue
             name = reuse or self.free("dev")
             if name is None:
                 self.wrong.append(
@@ -158,10 +178,11 @@ class _Edit:
     def places(self, wanted: Wanted) -> None:
         there = {}
         for key, line in self.indexed("mp").items():
-            parts, _ = properties(line.value, MOUNT)
-            there[plain_path(parts["mp"])] = (key, line, parts)
+            there[mount_point(line)] = (key, line, properties(line.value, MOUNT)[0])
         for place in wanted.places:
             found = there.get(plain_path(place.target))
+            if found is None and self.leaves("mp", plain_path(place.target)):
+                continue
             if found is None:
                 name = self.free("mp")
                 if name is None:
@@ -221,38 +242,22 @@ class _Edit:
             self.notes.append("features says nesting=0: systemd in the container cannot isolate its services")
 
     def raw(self, wanted: Wanted) -> None:
-        needed = {_place(key, value): value for key, value in wanted.raw}
+        needed = {raw_place(key, value): value for key, value in wanted.raw}
         for line in self.conf.of("raw"):
-            if self.is_ours(line) and needed.get(_place(line.key, line.value)) != line.value:
+            if self.is_ours(line) and needed.get(raw_place(line.key, line.value)) != line.value:
                 self.dropped.append(line.text)
         lines = [line for line in self.conf.of("raw") if line.text not in self.dropped]
-        there = {_place(line.key, line.value): line.value for line in lines}
+        there = {raw_place(line.key, line.value): line.value for line in lines}
         for key, value in wanted.raw:
-            found = there.get(_place(key, value))
+            found = there.get(raw_place(key, value))
             if found is None:
                 self.lines.append((key, value))
             elif found != value:
                 self.notes.append(f"{key} is {found}, and would be {value}: it is left as it is")
 
 
-def device_path(line: Line) -> str:
-    """The node that a devN passes in, without the slashes that change nothing."""
-    return plain_path(properties(line.value, DEVICE)[0].get("path", ""))
-
-
 def _is_gpu(edit: _Edit, key: str) -> bool:
     return GPU_NODE.fullmatch(device_path(edit.effective[key])) is not None
-
-
-def _as_printed(key: str, value: str) -> str:
-    """A line of a mount point as Proxmox writes it, any other as it stands."""
-    return f"{key}: {printed(value, MOUNT) if re.fullmatch('mp[0-9]+', key) else value}"
-
-
-def _place(key: str, value: str) -> tuple[str, str]:
-    """What a raw line sets: a container has one value of a key, but of mounts one for each place in it."""
-    words = value.split()
-    return key, plain_path(words[1]) if key == "lxc.mount.entry" and len(words) > 1 else ""
 
 
 def _equal(one: str, other: str) -> bool:

@@ -190,21 +190,6 @@ def properties(text: str, fields: Mapping[str, Field]) -> tuple[dict[str, str], 
     return found, f"format error {'; '.join(wrong)}" if wrong else None
 
 
-def printed(text: str, fields: Mapping[str, Field]) -> str:
-    """A property string as Proxmox writes it out again (PVE::JSONSchema::print_property_string): the default key first
-    and without its name, then what is required, then the rest, by name; one that it does not take, as it is."""
-    found, wrong = properties(text, fields)
-    if wrong is not None:
-        return text
-    ordered = sorted(found, key=lambda name: (not fields[name].default_key, fields[name].optional, name))
-    return ",".join(found[name] if fields[name].default_key else f"{name}={found[name]}" for name in ordered)
-
-
-def plain_path(text: str) -> str:
-    """A path without slashes that change nothing; what does not begin with one begins at the container's root."""
-    return re.sub("/+", "/", f"/{text}/")[:-1] or "/"
-
-
 def _boolean(value: str) -> str:
     return "1" if _TRUE.fullmatch(value) else "0" if _FALSE.fullmatch(value) else value
 

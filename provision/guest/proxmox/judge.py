@@ -18,9 +18,9 @@ from provision.guest.proxmox.grammar import (
     Line,
     is_true,
     limit_problem,
-    plain_path,
     properties,
 )
+from provision.guest.proxmox.lines import plain_path
 from provision.guest.proxmox.schema import DEVICE, MOUNT, field_of
 
 Level = Literal["refused", "wrong", "report"]

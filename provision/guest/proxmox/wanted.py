@@ -8,9 +8,9 @@ from checks.bdf import Bdf
 from checks.snapshot import CouldNotLook, Snapshot
 from provision.guest import locality, userspace
 from provision.guest.proxmox import storage
-from provision.guest.proxmox.edit import GPU_NODE, Place, Wanted, device_path
-from provision.guest.proxmox.grammar import Conf, plain_path, properties
-from provision.guest.proxmox.schema import MOUNT
+from provision.guest.proxmox.edit import GPU_NODE, Place, Wanted
+from provision.guest.proxmox.grammar import Conf
+from provision.guest.proxmox.lines import device_path, mount_point
 from provision.guest.reach import UID
 from provision.host import nodes, view
 from provision.plan import Refusal
@@ -165,7 +165,7 @@ def weights(guest: Guest, conf: Conf, where: str) -> list[Refusal]:
         return []
     targets = [mount.target for mount in guest.mounts]
     targets += [
-        plain_path(properties(line.value, MOUNT)[0].get("mp", ""))
+        mount_point(line)
         for key, line in conf.effective().items()
         if key.startswith("mp") and key[2:].isdecimal()
     ]

@@ -157,11 +157,12 @@ def test_what_is_needed_is_there_or_said_to_be_wrong(text: str, wanted: Wanted) 
     done = edit(text, wanted)
     effective = parse(done.text).effective()
     passed = {_path(line.value) for key, line in effective.items() if key.startswith("dev")}
-    assert passed >= set(wanted.nodes)
+    told = " ".join(why for _, why, _ in done.wrong)
+    assert passed >= {node for node in wanted.nodes if f"{node} is needed" not in told}
     targets = {
         line.value.split(",mp=")[1].split(",")[0] for key, line in effective.items() if key[:2] == "mp"
     }
-    assert targets >= {place.target for place in wanted.places}
+    assert targets >= {place.target for place in wanted.places if f"{place.target} is needed" not in told}
     raw = {line.key for line in parse(done.text).of("raw")}
     assert raw >= {key for key, _ in wanted.raw}
 
@@ -241,6 +242,24 @@ def test_what_waits_for_the_next_start_is_not_added_again() -> None:
     done = edit(text, Wanted(NODES[:1], nesting=False))
     assert done.text == text
     assert done.pending
+
+
+@pytest.mark.parametrize(
+    ("line", "waits"),
+    [
+        ("dev0: /dev/nvidia0", "delete: dev0"),
+        ("dev0: path=/dev//nvidia0", "dev0: /dev/kvm"),
+        ("mp0: tank:x,mp=/srv/models/", "mp0: tank:x,mp=/data"),
+        ("mp0: /tank/models,mp=/srv/models", "delete: mp0"),
+    ],
+)
+def test_what_goes_at_the_next_start_is_not_added_a_second_time_before_it(line: str, waits: str) -> None:
+    wanted = Wanted(NODES[:1], WANTED.places) if line.startswith("dev") else Wanted((), WANTED.places)
+    done = edit(f"{line}\n\n[{PENDING}]\n{waits}\n", wanted)
+    ((seen, _, step),) = done.wrong
+    assert seen == f"{line} goes at the container's next start"
+    assert step.startswith("pct reboot")
+    assert not stops(findings(parse(done.text)))
 
 
 def test_256_devices_are_all_there_are() -> None:

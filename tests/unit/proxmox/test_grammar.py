@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from provision.guest.proxmox.grammar import PENDING, Line, parse, printed
+from provision.guest.proxmox.grammar import PENDING, Line, parse
+from provision.guest.proxmox.lines import printed
 from provision.guest.proxmox.schema import MOUNT
 
 

@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from provision.guest.proxmox.edit import Place, Wanted, edit
-from provision.guest.proxmox.grammar import parse, printed
+from provision.guest.proxmox.grammar import parse
 from provision.guest.proxmox.judge import findings, stops
+from provision.guest.proxmox.lines import printed
 from provision.guest.proxmox.schema import MOUNT
 from provision.guest.proxmox.text import is_normal
 
