@@ -61,7 +61,7 @@ def _address(text: str) -> str:
 
 
 def _network(text: str) -> str:
-    if text not in ("host", "isolated") and not re.fullmatch(r"bridge:[\w.-]{1,15}", text):
+    if text not in ("host", "isolated") and not re.fullmatch(r"bridge:[\w.-]{1,15}", text, re.ASCII):
         raise ValueError(f"{text!r} is none of 'host', 'isolated' or 'bridge:<name of the bridge>'")
     return text
 

@@ -139,7 +139,12 @@ def _places(conf: Conf, majors: Mapping[str, int]) -> Iterator[Finding]:
             continue
         parts, _ = properties(line.value, DEVICE if kind == "dev" else MOUNT)
         seen = why = None
-        if kind == "dev":
+        blank = next(
+            (parts[name] for name in ("path", "volume", "mp") if _has_blank(parts.get(name, ""))), None
+        )
+        if blank is not None:
+            seen, why = f"names {blank!r}", "the blank belongs to the path: there is hardly such a one"
+        elif kind == "dev":
             path = parts.get("path")
             other = nodes.setdefault((line.section, plain_path(path or line.key)), line.key)
             nobody = _nobody(conf, line, parts)
@@ -165,6 +170,10 @@ def _places(conf: Conf, majors: Mapping[str, int]) -> Iterator[Finding]:
             yield Finding(
                 "wrong", line.number, line.section, text, why, f"correct or remove {line.key}: {line.value}"
             )
+
+
+def _has_blank(text: str) -> bool:
+    return text != text.strip()
 
 
 def _nobody(conf: Conf, line: Line, parts: Mapping[str, str]) -> tuple[str, str] | None:

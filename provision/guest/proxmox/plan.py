@@ -189,6 +189,17 @@ def _judged(
     path = conf_path(guest.id)
     refusals = [Refusal(f"{path}:{one.line}", one.seen, one.why, one.next_step) for one in hard]
     notes = [f"{path}:{one.line}: {one.seen}; {one.why}. {one.next_step}" for one in found if one not in hard]
+    lacks = [key for key in ("arch", "ostype", "rootfs") if key not in conf.effective()]
+    if lacks:
+        # PVE::LXC, update_lxc_config: it dies of each.
+        refusals.append(
+            Refusal(
+                path,
+                f"it does not say {', '.join(lacks)}",
+                "the container does not start without; a file that was cut short has lost more than that",
+                f"look at it (pct config {guest.id}), and restore it",
+            )
+        )
     lock = conf.value("lock")
     if lock is not None:
         refusals.append(

@@ -54,10 +54,9 @@ def written(
     for key in sorted(set(options) - placed):
         rows.insert(_behind(rows, key), (key, f"{key}: {options[key]}"))
     new = [("", f"{key}: {value}") for key, value in lines]
-    end = len(rows)
-    while new and end and not rows[end - 1][1].strip():
-        end -= 1
-    rows[end:end] = new
+    if new:
+        end = _end(rows)
+        rows[end:end] = new
     texts = [row for _, row in rows] + rest
     last = "\n" if text.endswith("\n") or not text or conf.boundary == len(conf.lines) else ""
     if texts == [line.text for line in conf.lines]:
@@ -66,12 +65,18 @@ def written(
 
 
 def _behind(rows: list[tuple[str, str]], key: str) -> int:
-    """Where a new option goes: behind the last one that sorts before it; else before the first option or raw line."""
+    """Where a new option goes: behind the last one that sorts before it; else before the first option or raw line;
+    else at the end, before blank lines."""
     before = [at for at, (other, _) in enumerate(rows) if other and other < key]
     if before:
         return before[-1] + 1
     first = [at for at, (_, row) in enumerate(rows) if row.strip() and not row.startswith("#")]
-    return first[0] if first else len(rows)
+    return first[0] if first else _end(rows)
+
+
+def _end(rows: list[tuple[str, str]]) -> int:
+    """Behind the last line that is not blank."""
+    return next((at + 1 for at in reversed(range(len(rows))) if rows[at][1].strip()), 0)
 
 
 def is_normal(text: str) -> bool:

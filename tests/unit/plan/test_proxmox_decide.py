@@ -141,6 +141,15 @@ def test_a_line_of_ours_follows_a_minor_that_moved(proxmox: Machine, host: Seen)
     assert edited(found) == CONF
 
 
+def test_a_file_that_was_cut_short_is_not_completed(proxmox: Machine, host: Seen) -> None:
+    (refusal,) = plan(proxmox, seen(host, "", "stopped")).refusals
+    assert (refusal.where, refusal.seen) == ("/etc/pve/lxc/105.conf", "it does not say arch, ostype, rootfs")
+    waiting = CONF.replace("ostype: debian\n", "") + "\n[pve:pending]\nostype: debian\n"
+    assert plan(proxmox, seen(host, waiting)).refusals == ()
+    gone = f"{CONF}\n[pve:pending]\ndelete: arch\n"
+    assert plan(proxmox, seen(host, gone)).refusals[0].seen == "it does not say arch"
+
+
 def test_a_line_of_somebody_else_never_follows(proxmox: Machine, host: Seen) -> None:
     moved = CONF.replace("/dev/nvidia3", "/dev/nvidia0")
     found = plan(proxmox, seen(host, moved))

@@ -207,6 +207,11 @@ def test_raw_lines_come_last_in_the_current_configuration() -> None:
     )
 
 
+def test_options_of_an_empty_configuration_come_before_its_snapshots() -> None:
+    done = edit("#words\n\n[before]\ncores: 1\n", Wanted(nesting=False, keys=WANTED.keys))
+    assert done.text == "#words\nonboot: 1\nswap: 0\n\n[before]\ncores: 1\n"
+
+
 def test_a_last_line_without_an_end_gets_one_before_another_follows() -> None:
     assert with_raw("cores: 1", [("lxc.a", "b")]) == "cores: 1\nlxc.a: b\n"
     assert with_raw("cores: 1", []) == "cores: 1"
