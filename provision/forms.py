@@ -45,8 +45,11 @@ def _name(text: str) -> str:
 
 
 def _absolute(path: str) -> str:
-    if not path.startswith("/") or ".." in Path(path).parts or re.search(r"[\s,]", path):
-        raise ValueError(f"{path!r} must be absolute, without '..', white space or commas")
+    steps = {".", ".."} & set(path.split("/"))
+    if not path.startswith("/") or steps or re.search(r"[\s,]", path) or not path.isprintable():
+        raise ValueError(
+            f"{path!r} must be absolute, without '.' and '..' as a step, white space, control characters or commas"
+        )
     return path
 
 
@@ -58,7 +61,7 @@ def _address(text: str) -> str:
 
 
 def _network(text: str) -> str:
-    if text not in ("host", "isolated") and not re.fullmatch(r"bridge:[\w.-]{1,15}", text):
+    if text not in ("host", "isolated") and not re.fullmatch(r"bridge:[\w.-]{1,15}", text, re.ASCII):
         raise ValueError(f"{text!r} is none of 'host', 'isolated' or 'bridge:<name of the bridge>'")
     return text
 

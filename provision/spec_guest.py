@@ -108,13 +108,32 @@ class Guest(Spec):
             )
         for index, first in later(self.gpus):
             yield ("gpus", index), f"{self.gpus[index]} is already gpus[{first}]"
-        for index, first in later(mount.target for mount in self.mounts):
+        yield from self._mounts_wrong()
+        for where, port, holder in taken_twice(claims(self)):
+            yield where, f"{port} is already the port of {holder}: two services cannot listen on one"
+
+    def _mounts_wrong(self) -> Iterator[tuple[Where, str]]:
+        for index, first in later(re.sub("/+", "/", f"{mount.target}/") for mount in self.mounts):
             yield (
                 ("mounts", index, "target"),
                 f"{self.mounts[index].target} is already the target of mounts[{first}]",
             )
-        for where, port, holder in taken_twice(claims(self)):
-            yield where, f"{port} is already the port of {holder}: two services cannot listen on one"
+        for index, mount in enumerate(self.mounts):
+            if not mount.target.strip("/"):
+                yield ("mounts", index, "target"), "is '/', where the guest's own root is"
+            if self.backend == "pct" and "=" in mount.source:
+                # PVE::JSONSchema, print_property_string and parse_property_string.
+                yield (
+                    ("mounts", index, "source"),
+                    f"{mount.source!r} holds '=': Proxmox writes it without the name of the key, and reads that "
+                    "as another key",
+                )
+            if self.backend == "pct" and re.match("/+dev(/|$)", mount.source):
+                # PVE::LXC::Config, classify_mountpoint.
+                yield (
+                    ("mounts", index, "source"),
+                    f"{mount.source!r}: Proxmox takes what is below /dev for a disk with a file system, no folder",
+                )
 
     def _proxmox_wrong(self, proxmox: Proxmox) -> Iterator[tuple[Where, str]]:
         if self.backend != "pct":

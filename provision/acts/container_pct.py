@@ -143,7 +143,7 @@ def _known(host: Host, container: ProxmoxContainer) -> frozenset[str]:
 def _record(host: Host, container: ProxmoxContainer, edited: Edited) -> None:
     """The lines that are kpro's: those of before that are still there, and those that come now. What is undone leaves
     the record longer than the file, and the next one is made from what stands there."""
-    lines = sorted((container.ours & frozenset(edited.text.splitlines())) | edited.ours)
+    lines = sorted(edited.kept | edited.ours)
     path, data = record_path(container.guest.id), "".join(f"{line}\n" for line in lines).encode()
     shell.run(host, "mkdir -p -m 700 /var/lib/kpro/guests", "making the folder of container records")
     shell.put(host, path, data, mode="600")

@@ -11,6 +11,8 @@ from checks.bdf import Bdf
 from checks.snapshot import CouldNotLook, Snapshot
 from provision.assign.handover import ProxmoxRest, Rest
 from provision.guest.decide import Container, container_plan
+from provision.guest.proxmox.grammar import parse
+from provision.guest.proxmox.lines import device_path
 from provision.host import view
 from provision.plan import Item, Plan, Step
 from provision.spec import Guest, Machine
@@ -68,27 +70,22 @@ def _proxmox(
     text = snapshot.text(f"/etc/pve/lxc/{guest.id}.conf")
     if text is None:
         raise CouldNotLook(f"/etc/pve/lxc/{guest.id}.conf is not there, and the container is {state}")
-    current = re.split(r"^\[", text, maxsplit=1, flags=re.MULTILINE)[0]
-    keys = dict(re.findall(r"^([a-z]+\d*):[ \t]*(.*?)[ \t]*$", current, re.MULTILINE))
+    conf = parse(text)
     minors = view.minors(snapshot)
     given = next(one for one in inventory.guests if one.name == guest.name)
     lost = [Bdf.parse(bdf) for bdf in given.gpus if Bdf.parse(bdf) in record]
     nodes = {f"/dev/nvidia{minors[bdf]}" for bdf in lost if bdf in minors}
     gone = tuple(
-        (key, value) for key, value in keys.items() if re.fullmatch(r"dev\d+", key) and _path(value) in nodes
+        (key, line.value)
+        for key, line in conf.options().items()
+        if re.fullmatch("dev[0-9]+", key) and device_path(line) in nodes
     )
-    onboot = keys.get("onboot")
-    starts = onboot in ("1", "on", "yes", "true")
+    onboot, starts = conf.value("onboot"), conf.is_true("onboot")
     if state == "stopped" and not gone and not starts:
         return Plan(kept.name)
     return _item(
         kept, guest, record, ProxmoxRest(guest.id, gone, onboot if starts else None, state == "running")
     )
-
-
-def _path(value: str) -> str:
-    first = value.split(",")[0]
-    return first.removeprefix("path=")
 
 
 def _item(kept: Machine, guest: Guest, record: Mapping[Bdf, str], payload: Rest | ProxmoxRest) -> Plan:

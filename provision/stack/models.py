@@ -174,5 +174,5 @@ def _own_root(machine: Machine, guest: Guest, where: str) -> Refusal:
         f"{MODELS} lies in the root of container {guest.id}",
         "model files are large, and every backup of the container would hold them",
         f"give it a folder of the machine: Mount(source={machine.models!r}, target={MODELS!r}) in the inventory, and "
-        f"pct set {guest.id} -mp0 {machine.models},mp={MODELS},ro=1,backup=0",
+        f"pct set {guest.id} -mp0 {machine.models},mp={MODELS},backup=0,replicate=0,ro=1",
     )

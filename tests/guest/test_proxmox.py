@@ -42,7 +42,7 @@ def test_one_command_takes_nothing_to_a_service_in_a_container_that_pct_made(nod
     conf = parse(node.conf.read_text())
     assert findings(conf) == ()
     assert (conf.value("tags"), conf.value("swap"), conf.value("onboot")) == ("kpro", "0", "1")
-    assert conf.value("mp0") == f"{node.models},mp=/srv/models,backup=0"
+    assert conf.value("mp0") == f"{node.models},mp=/srv/models,backup=0,replicate=0"
     assert [line.value for line in conf.of("raw")] == [
         "tmpfs dev/shm tmpfs rw,nosuid,nodev,size=96m,create=dir 0 0"
     ]

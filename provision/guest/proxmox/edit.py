@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from provision.guest.proxmox.grammar import PENDING, Conf, Line, parse, properties
+from provision.guest.proxmox.lines import as_printed, device_path, mount_point, plain_path, raw_place
 from provision.guest.proxmox.schema import DEVICE, FEATURES, MOUNT
 from provision.guest.proxmox.text import written
 
@@ -20,7 +21,8 @@ GPU_NODE = re.compile(r"/dev/nvidia[0-9]+")
 
 @dataclass(frozen=True)
 class Place:
-    """A folder of the machine that the guest sees. ``shared``: it is on a storage that several nodes have."""
+    """A folder of the machine that the guest sees. ``shared``: it is on a storage that several nodes have. A
+    replication job of the container would fail of one without ``replicate=0`` (get_replicatable_volumes)."""
 
     source: str
     target: str
@@ -31,9 +33,8 @@ class Place:
     def value(self) -> str:
         read_only = ",ro=1" if self.read_only else ""
         shared = ",shared=1" if self.shared else ""
-        # The part without a name may hold no "=".
-        source = f"volume={self.source}" if "=" in self.source else self.source
-        return f"{source},mp={self.target}{read_only},backup=0{shared}"
+        # In Proxmox's own order: it prints a mount point anew when it applies one, and the line is known again by it.
+        return f"{self.source},mp={self.target},backup=0,replicate=0{read_only}{shared}"
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,8 @@ class Edited:
     """``text`` is the whole file afterwards. ``options`` and ``delete`` are the part of it that ``pct set`` can do,
     ``lines`` and ``dropped`` the raw lines that it cannot. ``changed``: keys whose value was another one before: a
     running container gets that at its next start only. ``pending``: something that is needed waits for that start
-    already. ``wrong`` are (what was seen, why it matters, next step)."""
+    already. ``kept``: kpro's lines of before that are still there. ``wrong`` are (what was seen, why it matters, next
+    step)."""
 
     text: str
     options: dict[str, str] = field(default_factory=dict)
@@ -64,6 +66,7 @@ class Edited:
     dropped: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     pending: bool = False
+    kept: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
     wrong: tuple[tuple[str, str, str], ...] = ()
 
@@ -81,7 +84,7 @@ class _Edit:
 
     def __init__(self, conf: Conf, ours: frozenset[str], id: str) -> None:
         self.conf = conf
-        self.ours = ours
+        self.ours = frozenset(as_printed(*text.partition(": ")[::2]) for text in ours)
         self.id = id
         self.effective = conf.effective()
         self.options: dict[str, str] = {}
@@ -93,7 +96,7 @@ class _Edit:
         self.wrong: list[tuple[str, str, str]] = []
 
     def is_ours(self, line: Line) -> bool:
-        return f"{line.key}: {line.value}" in self.ours
+        return as_printed(line.key, line.value) in self.ours
 
     def free(self, kind: str) -> str | None:
         """The lowest number that no line of the current or pending configuration has."""
@@ -102,18 +105,39 @@ class _Edit:
         return next((f"{kind}{number}" for number in range(256) if f"{kind}{number}" not in taken), None)
 
     def indexed(self, kind: str) -> dict[str, Line]:
-        named = {key: line for key, line in self.effective.items() if re.fullmatch(f"{kind}[0-9]+", key)}
+        """The lines that Proxmox takes: of what one says that it does not, nothing is known."""
+        named = {
+            key: line
+            for key, line in self.effective.items()
+            if line.problem is None and re.fullmatch(f"{kind}[0-9]+", key)
+        }
         return dict(sorted(named.items(), key=lambda pair: int(pair[0].removeprefix(kind))))
+
+    def leaves(self, kind: str, place: str) -> bool:
+        """Does a line of the current configuration have this place until the next start, which changes or removes it?
+        A second line of it would be wrong until then."""
+        path_of = device_path if kind == "dev" else mount_point
+        for key, line in self.conf.options().items():
+            named = re.fullmatch(f"{kind}[0-9]+", key) is not None and path_of(line) == place
+            if named and self.effective.get(key) is not line:
+                self.wrong.append(
+                    (
+                        f"{key}: {line.value} goes at the container's next start",
+                        f"{place} is needed after it too, and cannot be there twice until then",
+                        f"pct reboot {self.id} (pct start, where it is stopped), then run again",
+                    )
+                )
+                return True
+        return False
 
     def nodes(self, wanted: Wanted) -> None:
         there: dict[str, tuple[str, dict[str, str]]] = {}
         for key, line in self.indexed("dev").items():
-            parts, _ = properties(line.value, DEVICE)
-            there.setdefault(parts.get("path", ""), (key, parts))
+            there.setdefault(device_path(line), (key, properties(line.value, DEVICE)[0]))
         stale = [
             key
             for key, line in self.indexed("dev").items()
-            if self.is_ours(line) and _path(line) not in wanted.nodes
+            if self.is_ours(line) and device_path(line) not in wanted.nodes
         ]
         for path in wanted.nodes:
             if path in there:
@@ -124,6 +148,8 @@ class _Edit:
             reuse = next((key for key in stale if bool(GPU_NODE.fullmatch(path)) == _is_gpu(self, key)), None)
             if reuse is not None:
                 stale.remove(reuse)
+            elif self.leaves("dev", path):
+                continue
             name = reuse or self.free("dev")
             if name is None:
                 self.wrong.append(
@@ -152,10 +178,11 @@ class _Edit:
     def places(self, wanted: Wanted) -> None:
         there = {}
         for key, line in self.indexed("mp").items():
-            parts, _ = properties(line.value, MOUNT)
-            there[parts.get("mp", "").rstrip("/")] = (key, line, parts)
+            there[mount_point(line)] = (key, line, properties(line.value, MOUNT)[0])
         for place in wanted.places:
-            found = there.get(place.target.rstrip("/"))
+            found = there.get(plain_path(place.target))
+            if found is None and self.leaves("mp", plain_path(place.target)):
+                continue
             if found is None:
                 name = self.free("mp")
                 if name is None:
@@ -166,7 +193,7 @@ class _Edit:
                 self.options[name] = place.value
                 continue
             key, line, parts = found
-            same = parts["volume"].rstrip("/") == place.source.rstrip("/")
+            same = parts["volume"].startswith("/") and plain_path(parts["volume"]) == plain_path(place.source)
             writable = place.read_only or parts.get("ro", "0") != "1"
             if same and writable:
                 self.pending |= line.section == PENDING
@@ -202,6 +229,8 @@ class _Edit:
             else:
                 self.options["features"] = "nesting=1"
             return
+        if line.problem is not None:
+            return
         nesting = properties(line.value, FEATURES)[0].get("nesting")
         if nesting is None and line.section == PENDING:
             self.notes.append(f"features will be {line.value} at the next start, without nesting")
@@ -213,24 +242,22 @@ class _Edit:
             self.notes.append("features says nesting=0: systemd in the container cannot isolate its services")
 
     def raw(self, wanted: Wanted) -> None:
-        needed = dict(wanted.raw)
+        needed = {raw_place(key, value): value for key, value in wanted.raw}
         for line in self.conf.of("raw"):
-            if self.is_ours(line) and needed.get(line.key) != line.value:
+            if self.is_ours(line) and needed.get(raw_place(line.key, line.value)) != line.value:
                 self.dropped.append(line.text)
-        there = {line.key: line for line in self.conf.of("raw") if line.text not in self.dropped}
+        lines = [line for line in self.conf.of("raw") if line.text not in self.dropped]
+        there = {raw_place(line.key, line.value): line.value for line in lines}
         for key, value in wanted.raw:
-            if key not in there:
+            found = there.get(raw_place(key, value))
+            if found is None:
                 self.lines.append((key, value))
-            elif there[key].value != value:
-                self.notes.append(f"{key} is {there[key].value}, and would be {value}: it is left as it is")
-
-
-def _path(line: Line) -> str:
-    return properties(line.value, DEVICE)[0].get("path", "")
+            elif found != value:
+                self.notes.append(f"{key} is {found}, and would be {value}: it is left as it is")
 
 
 def _is_gpu(edit: _Edit, key: str) -> bool:
-    return GPU_NODE.fullmatch(_path(edit.effective[key])) is not None
+    return GPU_NODE.fullmatch(device_path(edit.effective[key])) is not None
 
 
 def _equal(one: str, other: str) -> bool:
@@ -246,14 +273,21 @@ def edit(text: str, wanted: Wanted, ours: Iterable[str] = (), id: str = "<vmid>"
     work.places(wanted)
     work.keys(wanted)
     work.raw(wanted)
+    after = written(text, work.options, work.delete, work.lines, work.dropped)
+    kept = [
+        f"{line.key}: {line.value}"
+        for line in parse(after).lines
+        if line.kind in ("option", "raw") and line.section in ("", PENDING) and work.is_ours(line)
+    ]
     return Edited(
-        written(text, work.options, work.delete, work.lines, work.dropped),
+        after,
         work.options,
         tuple(work.delete),
         tuple(work.lines),
         tuple(work.dropped),
         tuple(key for key in work.options if key in work.effective),
         work.pending,
+        frozenset(kept),
         tuple(work.notes),
         tuple(work.wrong),
     )

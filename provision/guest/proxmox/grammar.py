@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from provision.guest.proxmox.schema import Field, field_of, raw_problem
+from provision.guest.proxmox.schema import Field, field_of, raw_problem, split_list
 
 PENDING = "pve:pending"
 
@@ -79,13 +79,13 @@ class Conf:
         return None if line is None else line.value
 
     def is_true(self, key: str) -> bool:
-        return _TRUE.fullmatch(self.value(key) or "") is not None
+        return is_true(self.value(key) or "")
 
     @cached_property
     def deleted(self) -> frozenset[str]:
-        """Keys that the next start removes."""
-        words = " ".join(line.value for line in self.of("delete", PENDING))
-        return frozenset(name.removeprefix("!") for name in re.split(r"[,; ]+", words) if name)
+        """Keys that the next start removes: what the last of the lines says."""
+        words = [line.value for line in self.of("delete", PENDING)][-1:]
+        return frozenset(name.removeprefix("!") for name in split_list(" ".join(words)))
 
     def effective(self) -> dict[str, Line]:
         """The options that the next start works with: what is pending has replaced what is current."""
@@ -93,6 +93,10 @@ class Conf:
         for key in self.deleted - set(self.options(PENDING)):
             found.pop(key, None)
         return found
+
+
+def is_true(value: str) -> bool:
+    return _TRUE.fullmatch(value) is not None
 
 
 def parse(text: str) -> Conf:

@@ -12,7 +12,15 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from provision.guest.proxmox.grammar import PENDING, Conf, Line, limit_problem, properties
+from provision.guest.proxmox.grammar import (
+    PENDING,
+    Conf,
+    Line,
+    is_true,
+    limit_problem,
+    properties,
+)
+from provision.guest.proxmox.lines import plain_path
 from provision.guest.proxmox.schema import DEVICE, MOUNT, field_of
 
 Level = Literal["refused", "wrong", "report"]
@@ -63,12 +71,13 @@ _APPENDED = "it belongs to the snapshot, and the current configuration does not 
 def _unread(conf: Conf, majors: Mapping[str, int]) -> Iterator[Finding]:
     for line in conf.lines:
         if line.problem is not None:
+            goes_on = "with the value as it stands" if line.kind == "option" else "without the line"
             yield Finding(
                 "refused",
                 line.number,
                 line.section,
                 line.problem,
-                "Proxmox refuses the line: it reads the file without it, with a warning that nobody reads",
+                f"Proxmox warns of it, which nobody reads, and goes on {goes_on}",
                 f"correct or remove the line: {line.text.strip()}",
             )
 
@@ -94,7 +103,9 @@ def _limits(conf: Conf, majors: Mapping[str, int]) -> Iterator[Finding]:
 
 def _twice(conf: Conf, majors: Mapping[str, int]) -> Iterator[Finding]:
     last: dict[tuple[str, str], Line] = {}
-    for line in conf.of_kind("option"):
+    for line in conf.lines:
+        if line.kind not in ("option", "delete", "state"):
+            continue
         before = last.get((line.section, line.key))
         last[line.section, line.key] = line
         if before is not None:
@@ -119,7 +130,7 @@ def _twice(conf: Conf, majors: Mapping[str, int]) -> Iterator[Finding]:
 
 
 def _places(conf: Conf, majors: Mapping[str, int]) -> Iterator[Finding]:
-    """Devices and mount points of one section: each path once, absolute, and there at all."""
+    """Devices and mount points of one section: each path once, absolute, and there at all; owners that there are."""
     nodes: dict[tuple[str, str], str] = {}
     targets: dict[tuple[str, str], str] = {}
     for line in conf.of_kind("option"):
@@ -128,16 +139,26 @@ def _places(conf: Conf, majors: Mapping[str, int]) -> Iterator[Finding]:
             continue
         parts, _ = properties(line.value, DEVICE if kind == "dev" else MOUNT)
         seen = why = None
-        if kind == "dev":
+        blank = next(
+            (parts[name] for name in ("path", "volume", "mp") if _has_blank(parts.get(name, ""))), None
+        )
+        if blank is not None:
+            seen, why = f"names {blank!r}", "the blank belongs to the path: there is hardly such a one"
+        elif kind == "dev":
             path = parts.get("path")
-            other = nodes.setdefault((line.section, path or line.key), line.key)
+            other = nodes.setdefault((line.section, plain_path(path or line.key)), line.key)
+            nobody = _nobody(conf, line, parts)
             if path is None:
                 seen, why = "names no path", "the container does not start with it"
+            elif path.endswith("/"):
+                seen, why = f"names {path}, a folder", "the container does not start with it"
+            elif nobody:
+                seen, why = nobody
             elif other != line.key:
                 seen, why = f"names {path} again, as {other} does", "which mode and owner it gets is chance"
         else:
             source, target = parts["volume"], parts["mp"]
-            other = targets.setdefault((line.section, target.rstrip("/")), line.key)
+            other = targets.setdefault((line.section, plain_path(target)), line.key)
             if not target.startswith("/") or not target.strip("/"):
                 seen, why = f"mounts at {target!r}", "a mount point is an absolute path below /"
             elif not source.startswith("/") and not re.match("[A-Za-z][A-Za-z0-9_.-]*:.", source):
@@ -149,6 +170,23 @@ def _places(conf: Conf, majors: Mapping[str, int]) -> Iterator[Finding]:
             yield Finding(
                 "wrong", line.number, line.section, text, why, f"correct or remove {line.key}: {line.value}"
             )
+
+
+def _has_blank(text: str) -> bool:
+    return text != text.strip()
+
+
+def _nobody(conf: Conf, line: Line, parts: Mapping[str, str]) -> tuple[str, str] | None:
+    """An owner of a node that the container does not have: an id that its map does not hold is left as it is, and is
+    one of the machine's (PVE::LXC, map_ct_id_to_host). A container with a map of its own is taken at its word."""
+    if any(raw.key == "lxc.idmap" for raw in conf.of("raw", line.section)):
+        return None
+    own = conf.value("unprivileged", "" if line.section == PENDING else line.section)
+    last = 65535 if own is not None and is_true(own) else 2**32 - 2
+    for name in ("uid", "gid"):
+        if int(parts.get(name, "0")) > last:
+            return f"gives the node to {name} {parts[name]}", f"the container has the ids 0 to {last}"
+    return None
 
 
 def _trap(conf: Conf, majors: Mapping[str, int]) -> Iterator[Finding]:

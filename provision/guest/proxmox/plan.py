@@ -45,7 +45,6 @@ class ProxmoxContainer:
     before: str | None = None
     edited: Edited | None = None
     way: Literal["set", "write"] = "set"
-    ours: frozenset[str] = frozenset()
     restart: bool = False
     early: bool = False
     creation: Creation | None = None
@@ -100,7 +99,7 @@ def proxmox_plan(
     notes += [*needs.notes, *(f"{guest.name}: {note}" for note in edited.notes)]
     way: Literal["set", "write"] = "set" if is_normal(text) else "write"
     restart = _restarts(edited, way, _hotplugs(snapshot))
-    container = ProxmoxContainer(guest, sha256(text), edited, way, ours, restart, not needs.exact)
+    container = ProxmoxContainer(guest, sha256(text), edited, way, restart, not needs.exact)
     changed = edited.text != text or early
     items = _items(machine, guest, container, changed, state, metal)
     due = restart or early or edited.pending or _file(snapshot, mark_path(guest.id)) == f"{DUE}\n"
@@ -190,6 +189,17 @@ def _judged(
     path = conf_path(guest.id)
     refusals = [Refusal(f"{path}:{one.line}", one.seen, one.why, one.next_step) for one in hard]
     notes = [f"{path}:{one.line}: {one.seen}; {one.why}. {one.next_step}" for one in found if one not in hard]
+    lacks = [key for key in ("arch", "ostype", "rootfs") if key not in conf.effective()]
+    if lacks:
+        # PVE::LXC, update_lxc_config: it dies of each.
+        refusals.append(
+            Refusal(
+                path,
+                f"it does not say {', '.join(lacks)}",
+                "the container does not start without; a file that was cut short has lost more than that",
+                f"look at it (pct config {guest.id}), and restore it",
+            )
+        )
     lock = conf.value("lock")
     if lock is not None:
         refusals.append(

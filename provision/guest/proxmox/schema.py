@@ -39,7 +39,7 @@ def _matches(pattern: str, text: str, flags: int = 0) -> bool:
 
 def split_list(text: str) -> list[str]:
     """PVE::Tools::split_list: separated by NUL, or by commas, semicolons and blanks."""
-    return text.split("\0") if "\0" in text else re.sub("[,;]", " ", text).split()
+    return text.split("\0") if "\0" in text else re.findall(r"[^,;\s]+", text, re.ASCII)
 
 
 def _each(check: Check) -> Check:
@@ -72,7 +72,7 @@ def mount_path(text: str) -> str | None:
 
 
 def startup_order(text: str) -> str | None:
-    parts = [part for part in text.split(",") if part.strip()]
+    parts = [part for part in text.split(",") if _matches(r"\S", part)]
     good = text not in ("", "0") and all(_matches(r"^((order=)?|up=|down=)\d+$", part) for part in parts)
     return None if good else "unable to parse startup options"
 
@@ -163,6 +163,9 @@ INDEXED: dict[str, tuple[int, Field]] = {
 }
 """Keys that end in a number below the given one, without leading zeros."""
 
+_MIB = 2**43 - 1
+"""A limit that Proxmox does not have: the kernel counts a container's memory in bytes, in 63 bits."""
+
 PLAIN: dict[str, Field] = {
     "lock": Field(
         choices=(
@@ -184,8 +187,8 @@ PLAIN: dict[str, Field] = {
     "cores": Field("integer", low=1, high=8192),
     "cpulimit": Field("number", low=0, high=8192),
     "cpuunits": Field("integer", low=0, high=500000),
-    "memory": Field("integer", low=16),
-    "swap": Field("integer", low=0),
+    "memory": Field("integer", low=16, high=_MIB),
+    "swap": Field("integer", low=0, high=_MIB),
     "hostname": Field(check=dns_name, longest=255),
     "searchdomain": Field(check=_each(dns_name)),
     "nameserver": Field(check=_each(_server)),

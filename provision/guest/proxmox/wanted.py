@@ -9,8 +9,8 @@ from checks.snapshot import CouldNotLook, Snapshot
 from provision.guest import locality, userspace
 from provision.guest.proxmox import storage
 from provision.guest.proxmox.edit import GPU_NODE, Place, Wanted
-from provision.guest.proxmox.grammar import Conf, properties
-from provision.guest.proxmox.schema import DEVICE, MOUNT
+from provision.guest.proxmox.grammar import Conf
+from provision.guest.proxmox.lines import device_path, mount_point
 from provision.guest.reach import UID
 from provision.host import nodes, view
 from provision.plan import Refusal
@@ -137,7 +137,7 @@ def _foreign(
     given = {Bdf.parse(bdf): other for other in machine.guests for bdf in other.gpus}
     found = []
     for line in conf.options().values():
-        path = properties(line.value, DEVICE)[0].get("path", "") if line.key.startswith("dev") else ""
+        path = device_path(line) if line.key.startswith("dev") else ""
         bdf = owner.get(int(path.removeprefix("/dev/nvidia"))) if GPU_NODE.fullmatch(path) else None
         if bdf is None or given.get(bdf) == guest:
             continue
@@ -165,7 +165,7 @@ def weights(guest: Guest, conf: Conf, where: str) -> list[Refusal]:
         return []
     targets = [mount.target for mount in guest.mounts]
     targets += [
-        properties(line.value, MOUNT)[0].get("mp", "")
+        mount_point(line)
         for key, line in conf.effective().items()
         if key.startswith("mp") and key[2:].isdecimal()
     ]

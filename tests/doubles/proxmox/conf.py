@@ -79,6 +79,13 @@ def store(path: Path, conf: Conf) -> None:
     partial.replace(path)
 
 
+def printed(parts: dict[str, str]) -> str:
+    """A mount point as Proxmox writes it when it applies one: the volume without its name, then ``mp``, then the rest
+    by name (PVE::JSONSchema::print_property_string)."""
+    rest = [f"{key}={parts[key]}" for key in sorted(parts) if key not in ("volume", "mp")]
+    return ",".join([parts["volume"], f"mp={parts['mp']}", *rest])
+
+
 def properties(value: str, default: str) -> dict[str, str]:
     """A property string; the part without ``=`` is the default key's."""
     found: dict[str, str] = {}

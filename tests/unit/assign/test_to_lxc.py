@@ -186,11 +186,14 @@ def test_without_q35_it_is_given_as_plain_pci_and_said() -> None:
 def test_a_proxmox_container_rests_without_the_node_of_its_gpu_alone() -> None:
     place = Place(machine("pct"))
     conf = "dev0: /dev/nvidia1,mode=0666\ndev1: path=/dev/nvidiactl\ndev2: /dev/nvidia10\nonboot: 1\n"
-    conf += "[s]\ndev3: /dev/nvidia1\n"
+    conf += "dev4: mode=0666,path=/dev//nvidia1\n[before]\ndev3: /dev/nvidia1\n"
     place.seen.put("file", "/etc/pve/lxc/202.conf", conf)
     found = place.decided("vm").plan
     assert item(found, "assign.rest").payload == ProxmoxRest(
-        "202", (("dev0", "/dev/nvidia1,mode=0666"),), "1", True
+        "202",
+        (("dev0", "/dev/nvidia1,mode=0666"), ("dev4", "mode=0666,path=/dev//nvidia1")),
+        "1",
+        True,
     )
     place.recorded(SECOND).seen.put("file", "/etc/pve/lxc/202.conf", "dev1: /dev/nvidiactl\nonboot: 0\n")
     place.seen.cmd("pct-status-202", "status: stopped\n")

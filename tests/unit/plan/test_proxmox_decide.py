@@ -141,6 +141,15 @@ def test_a_line_of_ours_follows_a_minor_that_moved(proxmox: Machine, host: Seen)
     assert edited(found) == CONF
 
 
+def test_a_file_that_was_cut_short_is_not_completed(proxmox: Machine, host: Seen) -> None:
+    (refusal,) = plan(proxmox, seen(host, "", "stopped")).refusals
+    assert (refusal.where, refusal.seen) == ("/etc/pve/lxc/105.conf", "it does not say arch, ostype, rootfs")
+    waiting = CONF.replace("ostype: debian\n", "") + "\n[pve:pending]\nostype: debian\n"
+    assert plan(proxmox, seen(host, waiting)).refusals == ()
+    gone = f"{CONF}\n[pve:pending]\ndelete: arch\n"
+    assert plan(proxmox, seen(host, gone)).refusals[0].seen == "it does not say arch"
+
+
 def test_a_line_of_somebody_else_never_follows(proxmox: Machine, host: Seen) -> None:
     moved = CONF.replace("/dev/nvidia3", "/dev/nvidia0")
     found = plan(proxmox, seen(host, moved))
@@ -226,10 +235,11 @@ def test_a_protected_container_takes_no_mount(proxmox: Machine, host: Seen) -> N
 
 def test_a_mount_on_shared_storage_says_so_and_none_is_in_a_backup(proxmox: Machine, host: Seen) -> None:
     lacking = CONF.replace("mp0: /tank/models,mp=/srv/models,ro=1\n", "")
-    assert "mp0: /tank/models,mp=/srv/models,ro=1,backup=0\n" in edited(plan(proxmox, seen(host, lacking)))
+    line = "mp0: /tank/models,mp=/srv/models,backup=0,replicate=0,ro=1"
+    assert f"{line}\n" in edited(plan(proxmox, seen(host, lacking)))
     cfg = "dir: local\n\tpath /var/lib/vz\n\ndir: tank\n\tpath /tank\n\tshared 1\n\tcontent rootdir\n"
     host.put("file", "/etc/pve/storage.cfg", cfg)
-    assert "mp0: /tank/models,mp=/srv/models,ro=1,backup=0,shared=1\n" in edited(plan(proxmox, host))
+    assert f"{line},shared=1\n" in edited(plan(proxmox, host))
 
 
 def test_weights_never_go_into_the_container_s_root(proxmox: Machine, host: Seen) -> None:

@@ -157,11 +157,12 @@ def test_what_is_needed_is_there_or_said_to_be_wrong(text: str, wanted: Wanted) 
     done = edit(text, wanted)
     effective = parse(done.text).effective()
     passed = {_path(line.value) for key, line in effective.items() if key.startswith("dev")}
-    assert passed >= set(wanted.nodes)
+    told = " ".join(why for _, why, _ in done.wrong)
+    assert passed >= {node for node in wanted.nodes if f"{node} is needed" not in told}
     targets = {
         line.value.split(",mp=")[1].split(",")[0] for key, line in effective.items() if key[:2] == "mp"
     }
-    assert targets >= {place.target for place in wanted.places}
+    assert targets >= {place.target for place in wanted.places if f"{place.target} is needed" not in told}
     raw = {line.key for line in parse(done.text).of("raw")}
     assert raw >= {key for key, _ in wanted.raw}
 
@@ -206,6 +207,11 @@ def test_raw_lines_come_last_in_the_current_configuration() -> None:
     )
 
 
+def test_options_of_an_empty_configuration_come_before_its_snapshots() -> None:
+    done = edit("#words\n\n[before]\ncores: 1\n", Wanted(nesting=False, keys=WANTED.keys))
+    assert done.text == "#words\nonboot: 1\nswap: 0\n\n[before]\ncores: 1\n"
+
+
 def test_a_last_line_without_an_end_gets_one_before_another_follows() -> None:
     assert with_raw("cores: 1", [("lxc.a", "b")]) == "cores: 1\nlxc.a: b\n"
     assert with_raw("cores: 1", []) == "cores: 1"
@@ -236,17 +242,29 @@ def test_what_the_owner_says_otherwise_is_noted_and_left() -> None:
     assert edit("onboot: yes\nswap: 0\n", Wanted(nesting=False, keys=WANTED.keys)).notes == ()
 
 
-def test_a_folder_with_an_equals_sign_is_written_so_that_proxmox_reads_it() -> None:
-    text = edit("", Wanted(places=(Place("/srv/a=b", "/m"),), nesting=False)).text
-    assert text == "mp0: volume=/srv/a=b,mp=/m,ro=1,backup=0\n"
-    assert parse(text).lines[0].problem is None
-
-
 def test_what_waits_for_the_next_start_is_not_added_again() -> None:
     text = f"cores: 1\n\n[{PENDING}]\ndev0: /dev/nvidia0,mode=0666\n"
     done = edit(text, Wanted(NODES[:1], nesting=False))
     assert done.text == text
     assert done.pending
+
+
+@pytest.mark.parametrize(
+    ("line", "waits"),
+    [
+        ("dev0: /dev/nvidia0", "delete: dev0"),
+        ("dev0: path=/dev//nvidia0", "dev0: /dev/kvm"),
+        ("mp0: tank:x,mp=/srv/models/", "mp0: tank:x,mp=/data"),
+        ("mp0: /tank/models,mp=/srv/models", "delete: mp0"),
+    ],
+)
+def test_what_goes_at_the_next_start_is_not_added_a_second_time_before_it(line: str, waits: str) -> None:
+    wanted = Wanted(NODES[:1], WANTED.places) if line.startswith("dev") else Wanted((), WANTED.places)
+    done = edit(f"{line}\n\n[{PENDING}]\n{waits}\n", wanted)
+    ((seen, _, step),) = done.wrong
+    assert seen == f"{line} goes at the container's next start"
+    assert step.startswith("pct reboot")
+    assert not stops(findings(parse(done.text)))
 
 
 def test_256_devices_are_all_there_are() -> None:
@@ -259,6 +277,16 @@ def test_256_devices_are_all_there_are() -> None:
     [
         ("", True),
         ("#words\narch: amd64\ncores: 2\nlxc.a: b\n", False),
+        ("#a%0Ab\n", False),
+        ("#a%C3%A9\n", True),
+        ("#a%FF\n", False),
+        ("memory: 99999999999999999999\n", False),
+        ("memory: 18446744073709551615\n", True),
+        ("cores: 2\n\n[pve:pending]\n", False),
+        ("cores: 2\nsnapstate: delete\n", False),
+        ("cores: 2\n\n[a2]\ncores: 2\nsnapstate: delete\n", True),
+        ("rootfs: tank:x\nunused0: tank:x\n", False),
+        ("rootfs: tank:x\nunused0: tank:y\n", True),
         (
             "#words\narch: amd64\ncores: 2\nlxc.prlimit.a: b\n\n[pve:pending]\ncores: 1\n\n[a2]\ncores: 2\n",
             True,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from provision.guest.proxmox.grammar import PENDING, Line, parse
+from provision.guest.proxmox.lines import printed
+from provision.guest.proxmox.schema import MOUNT
 
 
 def only(text: str) -> Line:
@@ -72,6 +74,8 @@ def test_proxmox_takes_it(line: str) -> None:
         ("onboot: 2", "type check ('boolean') failed - got '2'"),
         ("startup: first", "unable to parse startup options"),
         ("startup: 0", "unable to parse startup options"),
+        ("startup: \xa0", "unable to parse startup options"),
+        ("tags: a\xa0b", "invalid characters in tag"),
         ("hostname: my_host", "value does not look like a valid DNS name"),
         ("tags: a,-b", "invalid characters in tag"),
         ("nameserver: resolver", "value does not look like a valid IP address"),
@@ -131,6 +135,19 @@ def test_proxmox_takes_it(line: str) -> None:
 )
 def test_proxmox_refuses_it_in_these_words(line: str, says: str) -> None:
     assert says in (only(f"{line}\n").problem or "taken")
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("/tank,mp=/m,ro=yes,backup=0", "/tank,mp=/m,backup=0,ro=1"),
+        ("ro=0,mp=/m,volume=/tank,shared=on", "/tank,mp=/m,ro=0,shared=1"),
+        ("/tank, ,mp=/m,", "/tank,mp=/m"),
+        ("/tank", "/tank"),
+    ],
+)
+def test_a_property_string_as_proxmox_writes_it_out_again(text: str, written: str) -> None:
+    assert printed(text, MOUNT) == written
 
 
 def test_lines_belong_to_the_section_that_began_last() -> None:

@@ -60,6 +60,16 @@ def test_a_good_file_has_no_finding_also_with_snapshots() -> None:
         ("mp1: /srv/b,mp=/models/", "mp1 mounts at /models/ again, as mp0 does"),
         ("dev1: /dev/nvidia0,mode=0660", "dev1 names /dev/nvidia0 again, as dev0 does"),
         ("swap: 512", "swap stands there twice"),
+        ("memory: 99999999999999999999", "memory: value must have a maximum value of 8796093022207"),
+        ("dev1: /dev//nvidia0", "dev1 names /dev//nvidia0 again, as dev0 does"),
+        ("dev1: /dev/nvidia1/", "dev1 names /dev/nvidia1/, a folder"),
+        ("dev1: /dev/", "dev1 names /dev/, a folder"),
+        ("dev1: /dev/kvm ,mode=0666", "dev1 names '/dev/kvm '"),
+        ("mp1: /srv/b\t,mp=/b", "mp1 names '/srv/b\\t'"),
+        ("mp1: /srv/b,mp= /b", "mp1 names ' /b'"),
+        ("dev1: /dev/kvm,uid=4294967295", "dev1 gives the node to uid 4294967295"),
+        ("dev1: /dev/kvm,gid=99999999999", "dev1 gives the node to gid 99999999999"),
+        ("mp1: /srv/b,mp=//models", "mp1 mounts at //models again, as mp0 does"),
         ("dev00: /dev/nvidia0", "unknown setting 'dev00'"),
         ("dev256: /dev/nvidia0", "unknown setting 'dev256'"),
         ("mp1: /srv/a,b,mp=/x", "duplicate key"),
@@ -72,6 +82,43 @@ def test_a_line_that_is_wrong_keeps_the_file_from_being_touched(line: str, says:
     assert says in finding.seen
     (pending,) = stops(findings(parse(f"{base}\n[pve:pending]\n{line}\n"))) or (None,)
     assert pending is not None or "twice" in says or "again" in says
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("unprivileged: 1\ndev0: /dev/kvm,uid=65536\n", True),
+        ("unprivileged: yes\ndev0: /dev/kvm,gid=100000\n", True),
+        ("unprivileged: 1\ndev0: /dev/kvm,uid=65535,gid=0\n", False),
+        ("unprivileged: 0\ndev0: /dev/kvm,uid=100000\n", False),
+        ("unprivileged: 1\n\n[pve:pending]\ndev0: /dev/kvm,uid=100000\n", True),
+        ("unprivileged: 1\ndev0: /dev/kvm,uid=100000\nlxc.idmap: u 0 100000 200000\n", False),
+    ],
+)
+def test_a_node_belongs_to_an_id_that_the_container_has(text: str, wrong: bool) -> None:
+    assert bool(stops(findings(parse(text)))) == wrong
+
+
+def test_of_two_lists_of_keys_to_delete_the_last_counts_and_they_are_said() -> None:
+    text = "cores: 1\nmemory: 512\n\n[pve:pending]\ndelete: cores\ndelete: memory,!swap\n"
+    conf = parse(text)
+    assert conf.deleted == {"memory", "swap"}
+    (finding,) = stops(findings(conf))
+    assert "delete stands there twice" in finding.seen
+
+
+@pytest.mark.parametrize(
+    ("line", "goes_on"),
+    [
+        ("dev0: nvidia0", "with the value as it stands"),
+        ("gpu: 1", "with the value as it stands"),
+        ("lxc.foo: 1", "without the line"),
+        (" cores: 1", "without the line"),
+    ],
+)
+def test_what_proxmox_does_with_a_line_that_it_does_not_take(line: str, goes_on: str) -> None:
+    (finding,) = stops(findings(parse(f"{line}\n")))
+    assert finding.why.endswith(goes_on)
 
 
 def test_what_is_wrong_inside_a_snapshot_is_said_and_stops_nobody() -> None:

@@ -70,6 +70,7 @@ def test_the_valid_inventory_is_accepted(desk: Any) -> None:
         (('revision="1" * 40', 'revision="main"'), f"{FIRST}.model.revision", "no commit of 40"),
         (("id=101", "id=99"), "machine.guests[0].id", "from 100"),
         (('suite="bookworm"', 'network="bridge"'), "machine.guests[0].network", "'bridge:<name"),
+        (('suite="bookworm"', 'network="bridge:vmbré"'), "machine.guests[0].network", "'bridge:<name"),
         (('gpus=[Gpu(bdf="42:00.0"', 'gpus=[Gpu(bdf="42:0G.0"'), "machine.gpus[0].bdf", "not a PCI address"),
         (('gpus=[Gpu(bdf="42:00.0"', 'gpus=[Gpu(bdf="42:3f.0"'), "machine.gpus[0].bdf", "00 to 1f"),
         (("port=8001", "port=8001, environment={'A-B': '1'}"), f"{SECOND}.environment", "'A-B'"),
