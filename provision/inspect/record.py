@@ -14,6 +14,7 @@ from provision import inventory as inventories
 from provision.host import view
 from provision.host.observe import observe
 from provision.inspect import recording
+from provision.inspect.recording import free
 from provision.inspect.requests import RECORDED, once, requests
 from provision.plan import PHASES
 from provision.planner import requests as planned
@@ -34,7 +35,7 @@ def record(host: str, target: Path, limit: Sequence[str], as_json: bool) -> int:
 
 
 def _record(host: str, target: Path, limit: Sequence[str]) -> Answer:
-    together(lambda: recording.free(target), lambda: _meant(host, limit))
+    together(lambda: free(target), lambda: meant(host, limit))
     with connected(host, limit) as (run, machine, known):
         metal = run.session.host(machine.host_name)
         first = observe(metal, once([*planned(machine), *requests(machine), *RECORDED]))
@@ -56,7 +57,7 @@ def _record(host: str, target: Path, limit: Sequence[str]) -> Answer:
     )
 
 
-def _meant(host: str, limit: Sequence[str]) -> None:
+def meant(host: str, limit: Sequence[str]) -> None:
     """Raises InventoryRefused and ValueError where the word names no machine; nothing is connected to."""
     if _inventory(host, limit) is None:
         bare(host)
