@@ -32,7 +32,7 @@ def _bad(question: Callable[[], object]) -> None:
         raise BadInput(str(error)) from None
 
 
-def an_inventory(given: Given, **how: bool) -> None:
+def an_inventory(given: Given, **how: Any) -> None:
     """``how`` as ``inventory.load`` takes it. Raises InventoryRefused."""
     from provision import inventory
 
@@ -50,9 +50,9 @@ def a_plan(given: Given) -> None:
 
 def a_look(given: Given) -> None:
     """``status``. Raises BadInput."""
-    refuse(lambda: an_inventory(given, forward=False))
+    refuse(lambda: an_inventory(given, files="reach"))
 
 
 def a_way_back(given: Given) -> None:
     """``rollback``. Raises BadInput."""
-    refuse(lambda: an_inventory(given, names=False, forward=False))
+    refuse(lambda: an_inventory(given, names=False, files="reach"))

@@ -26,7 +26,7 @@ Exit codes: 0 looked, 1 a machine or tree could not be looked at, 2 usage or bad
 def _refuse(asked: given.Given) -> None:
     word, live = asked["inventory"], asked["sysroot"] is None
     if word is not None and not (live and (word == "@local" or "@" in word)):
-        given.refuse(lambda: given.an_inventory(asked, files=False, names=live))
+        given.refuse(lambda: given.an_inventory(asked, files="none", names=live))
 
 
 @click.command(cls=AllAtOnce, epilog=EPILOG, also=_refuse)

@@ -127,23 +127,20 @@ def load(
     path_or_word: str,
     limit: Sequence[str] = (),
     *,
-    files: bool = True,
+    files: Files = "all",
     names: bool = True,
-    forward: bool = True,
 ) -> Inventory:
     """Reads an inventory and judges it. A bare word means ``inventories/<word>.py``, here or in the package.
 
     Two things hold for this controller at this moment only, and a plan against a recorded machine leaves them
-    out: ``files`` (what is to be copied exists, secrets are kept) and ``names`` (the machines that ``limit``
-    selects can be resolved). ``forward`` False, for a way back: of the files those that lead to the machine and
-    lead its clients, and no others. Raises InventoryRefused with all reasons at once.
+    out: ``files`` (what is to be copied exists, secrets are kept), or all but those that this command needs, and
+    ``names`` (the machines that ``limit`` selects can be resolved). Raises InventoryRefused with all reasons at once.
     """
     hide_token()
     path = find(path_or_word)
     reading = read(path)
     machines = groups.machines(reading)
-    looked: Files = "none" if not files else "all" if forward else "way"
-    judged = {id(machine): judge(reading, machine, looked) for _, machine in machines}
+    judged = {id(machine): judge(reading, machine, files) for _, machine in machines}
     for name, machine in machines:
         reading.reasons += [
             reading.say(machine, name, where, text) for where, text in judged[id(machine)].wrong

@@ -8,7 +8,7 @@ from typing import Any
 
 from provision.forms import Where
 from provision.inventory import controller_rules, rules, secret_rules
-from provision.inventory.controller_rules import Files, only_forward
+from provision.inventory.controller_rules import Files, looked_at
 from provision.inventory.mending import MEMBERS, Cannot, Mended, mended
 from provision.inventory.reading import Reading, item
 from provision.spec import Fleet, Guest, Machine, Service, Spec
@@ -131,7 +131,7 @@ def _service(reading: Reading, service: Service, files: Files) -> Wrong:
 def _read(files: Files, found: Wrong) -> Wrong:
     """Of what is wrong with files of the controller, that which matters; without any, none is looked at."""
     if files != "none":
-        yield from (row for row in found if files == "all" or not only_forward(row[0]))
+        yield from (row for row in found if looked_at(files, row[0]))
 
 
 def _parts(reading: Reading, spec: Spec, fields: tuple[str, ...]) -> Wrong:
