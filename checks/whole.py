@@ -7,7 +7,7 @@ and takes no other along. Nothing of what a part found is left out; the verdict 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -24,7 +24,7 @@ from checks.model import EXIT_FAIL, EXIT_PASS, EXIT_UNKNOWN, Finding, Report, St
 from checks.nccl.crew import Deadlines
 from checks.nccl.run import longest
 from checks.report import read
-from checks.report.options import Presentation, finish, report_options
+from checks.report.options import Presentation, also, finish, report_options
 
 Runner = Callable[[list[str], float], child.Ended]
 _GRACE = 10.0
@@ -48,7 +48,25 @@ Examples:
 """
 
 
-@click.command(cls=AllAtOnce, name="all", epilog=_EPILOG)
+def _planned(url: str | None, env: str | None, unit: str | None, plan: Mapping[str, Any]) -> tuple[str, ...]:
+    """Options of ``gpus``. Raises BadInput."""
+    with all_of() as ask:
+        ask.refuse(
+            url is not None and not url.startswith(("http://", "https://")),
+            f"{(url or '')[:80]!r} is no address of a service; give one like http://127.0.0.1:8000",
+        )
+        ask.refuse(env is not None and unit is not None, "--env and --unit each name the engine; give one")
+        planned = ask(words_of, plan)
+    assert planned is not None
+    return planned
+
+
+@click.command(
+    cls=AllAtOnce,
+    name="all",
+    epilog=_EPILOG,
+    also=also(lambda _, **given: _planned(given["url"], given["env"], given["unit"], given)),
+)
 @click.argument("url", required=False)
 @click.option("--expect", type=click.IntRange(0, MAX_GPUS), metavar="N", help="How many GPUs there must be.")
 @click.option("--passive", is_flag=True, help="Only what reads: no load, no NCCL, no prompts.")
@@ -69,14 +87,7 @@ def everything(
 
     'load' and 'nccl' refuse GPUs that are busy, and say so. The worst verdict is that of the whole.
     """
-    with all_of() as ask:
-        ask.refuse(
-            url is not None and not url.startswith(("http://", "https://")),
-            f"{(url or '')[:80]!r} is no address of a service; give one like http://127.0.0.1:8000",
-        )
-        ask.refuse(env is not None and unit is not None, "--env and --unit each name the engine; give one")
-        planned = ask(words_of, plan)
-    assert planned is not None
+    planned = _planned(url, env, unit, plan)
     wanted = parts(url, expect, passive, env, unit, planned)
     if how.host is not None:
         from checks.remote import asked

@@ -31,7 +31,7 @@ def reasons(parameters: Mapping[str, Any]) -> list[str]:
         try:
             found = load(
                 inventory,
-                files=deploys,
+                files="all" if deploys else "none",
                 names=operations[:1] != ["debug-inventory"],
                 limit=_own(limit, exclude),
             )

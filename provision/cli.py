@@ -5,11 +5,14 @@ from __future__ import annotations
 import importlib
 import io
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import click
 
+from provision import given
 from provision.assign.command import assign
 from provision.entry import Entry
 from provision.init.command import init
@@ -70,7 +73,7 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-@main.command()
+@main.command(also=given.a_plan)
 @_inventory
 @_limit
 @_phases
@@ -91,7 +94,7 @@ def plan(
     sys.exit(_commands().plan(inventory, limit, phases, sysroot, as_json))
 
 
-@main.command()
+@main.command(also=given.a_plan)
 @_inventory
 @_limit
 @_phases
@@ -125,7 +128,7 @@ def apply(
     sys.exit(_commands().apply(inventory, limit, phases, yes, as_json, batch, max_failed, reboot))
 
 
-@main.command()
+@main.command(also=given.a_way_back)
 @_inventory
 @_limit
 @click.option("--yes", is_flag=True, help="Do not ask.")
@@ -179,6 +182,12 @@ def runs(run: str | None, again: bool, html: Path | None, as_json: bool) -> None
 main.add_command(assign)
 
 
+def _build_refused(asked: Mapping[str, Any]) -> None:
+    from provision.driver import command
+
+    given.refuse(lambda: command.refuse(asked))
+
+
 @main.command()
 @click.option("--keep", is_flag=True, help="Keep the test host at the end, and say how to look into it.")
 @click.option(
@@ -203,7 +212,7 @@ def demo(keep: bool, quick: bool, only_build: bool) -> None:
     sys.exit(demo_vm.build() if only_build else (quick_demo if quick else demo_vm).run(commands, keep=keep))
 
 
-@main.command("build-driver")
+@main.command("build-driver", also=_build_refused)
 @click.option(
     "--driver", "version", required=True, metavar="V", help="The driver's version, such as 580.159.04."
 )

@@ -16,10 +16,14 @@ from checks.bdf import Bdf
 Where = tuple[str | int, ...]
 
 
+REFUSED = "kpro"
+"""The type of the lines that ``refuse`` makes, in pydantic's words."""
+
+
 def refuse(title: str, wrong: Iterable[tuple[Where, str]]) -> None:
     """Raises one ValidationError with every pair of field and text, or nothing when there is none."""
     lines = [
-        InitErrorDetails(type=PydanticCustomError("kpro", "{text}", {"text": text}), loc=where, input=None)
+        InitErrorDetails(type=PydanticCustomError(REFUSED, "{text}", {"text": text}), loc=where, input=None)
         for where, text in wrong
     ]
     if lines:

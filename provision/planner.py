@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from checks.bdf import Bdf
@@ -38,6 +38,12 @@ class Observed:
 
     host: Snapshot
     guests: Mapping[str, Snapshot | None]
+
+    def but(self, without: Collection[str]) -> Observed:
+        """As if ``--limit`` had left these guests out."""
+        if not without:
+            return self
+        return Observed(self.host, {name: one for name, one in self.guests.items() if name not in without})
 
 
 @dataclass(frozen=True)

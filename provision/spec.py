@@ -157,10 +157,11 @@ class Fleet(Spec):
 
     @model_validator(mode="after")
     def _names_are_unique(self) -> Fleet:
-        refuse("Fleet", self._wrong())
+        refuse("Fleet", self.between())
         return self
 
-    def _wrong(self) -> Iterator[tuple[Where, str]]:
+    def between(self) -> Iterator[tuple[Where, str]]:
+        """What is wrong between machines that are right each for itself."""
         for index, first in later(machine.name for machine in self.machines):
             yield (
                 ("machines", index, "name"),

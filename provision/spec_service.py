@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, StrictInt, model_validator
 
 from checks.serving.limits import Limits
-from provision.forms import Address, LocalPath, Name, Port, refuse
+from provision.forms import Address, LocalPath, Name, Port, Where, refuse
 from provision.spec_base import Spec
 from provision.spec_engine import Engine
 from provision.spec_migration import Migration
@@ -152,22 +153,18 @@ class Service(Spec):
 
     @model_validator(mode="after")
     def _coherent(self) -> Service:
-        if self.candidate and len(self.name) > LONGEST_WITH_TRIAL:
-            refuse(
-                "Service", [(("name",), f"{self.name!r} is too long: with a candidate at most 53 letters")]
-            )
-        if not self.loopback and self.api_key_file is None and self.found is None:
-            refuse(
-                "Service",
-                [
-                    (
-                        ("api_key_file",),
-                        f"is missing: listen={self.listen} can be reached from outside, and whoever reaches "
-                        "it could use the service; name a file with a key, or listen on 127.0.0.1",
-                    )
-                ],
-            )
+        refuse("Service", self._wrong())
         return self
+
+    def _wrong(self) -> Iterator[tuple[Where, str]]:
+        if self.candidate and len(self.name) > LONGEST_WITH_TRIAL:
+            yield ("name",), f"{self.name!r} is too long: with a candidate at most 53 letters"
+        if not self.loopback and self.api_key_file is None and self.found is None:
+            yield (
+                ("api_key_file",),
+                f"is missing: listen={self.listen} can be reached from outside, and whoever reaches "
+                "it could use the service; name a file with a key, or listen on 127.0.0.1",
+            )
 
     def promoted(self) -> Service | None:
         """The service with its candidate in place: other engine, profile, drafter and flags, same model and address."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from checks.drafter.run import Request, answer
-from checks.errors import BadInput
+from checks.asking import all_of
+from checks.drafter.run import Request, answer, asked
 from checks.judged import AllAtOnce
-from checks.report.options import Presentation, finish, report_options
+from checks.report.options import Presentation, also, finish, report_options
 
 _EPILOG = """\b
 Examples:
@@ -27,7 +28,30 @@ Only headers and configs are read. The target needs no weights, only config.json
 """
 
 
-@click.command("drafter", cls=AllAtOnce, epilog=_EPILOG)
+def _request(how: Presentation, *, knowable: bool, **given: Any) -> Request | None:
+    """What is asked; None where nothing is judged. Raises BadInput, with what is not there of the folders that are read
+    here."""
+    if knowable:
+        return None
+    with all_of() as ask:
+        named = [given[name] for name in ("drafter_dir", "target_dir", "engine_text")]
+        drafter, target, engine = map(str, named)
+        ask.refuse(
+            None in named,
+            "give the drafter's folder, --target with the target's folder, and --engine like vllm==0.20.1",
+        )
+        ask.refuse(
+            given["force"] and not given["write"],
+            "--force goes with --write: it lets a config.json be replaced",
+        )
+        options = {name: given[name] for name in ("runner", "k", "context", "siblings", "write", "force")}
+        request = Request(drafter, target, engine, **options)
+        if None not in named and how.host is None:
+            ask(asked, request)
+    return request
+
+
+@click.command("drafter", cls=AllAtOnce, epilog=_EPILOG, also=also(_request))
 @click.argument("drafter_dir", type=click.Path(path_type=Path), required=False)
 @click.option("--target", "target_dir", type=click.Path(path_type=Path), help="Folder of the target model.")
 @click.option(
@@ -66,38 +90,18 @@ Only headers and configs are read. The target needs no weights, only config.json
     "--knowable", is_flag=True, help="List what is judged field by field, and what no file can tell."
 )
 @report_options
-def command(
-    how: Presentation,
-    drafter_dir: Path | None,
-    target_dir: Path | None,
-    engine_text: str | None,
-    runner: str | None,
-    k: int | None,
-    context: int | None,
-    siblings: str | None,
-    write: bool,
-    force: bool,
-    knowable: bool,
-) -> int:
+def command(how: Presentation, **given: Any) -> int:
     """Is this draft model's config right for its target and this engine version?
 
     Reads headers and configs only. Layer ids (count, order, range, counting), mask token, RoPE, vocabulary,
     windows, block and k, tensors, silent defaults, revision. Every fault is told with its measured size.
     """
-    if knowable:
+    request = _request(how, **given)
+    if request is None:
         from checks.drafter.knowable import page
 
         click.echo(page(), nl=False)
         return 0
-    if drafter_dir is None or target_dir is None or engine_text is None:
-        raise BadInput(
-            "give the drafter's folder, --target with the target's folder, and --engine like vllm==0.20.1"
-        )
-    if force and not write:
-        raise BadInput("--force goes with --write: it lets a config.json be replaced")
-    request = Request(
-        str(drafter_dir), str(target_dir), engine_text, runner, k, context, siblings, write, force
-    )
     if how.host is not None:
         from checks.drafter.afar import answer_from
 

@@ -32,13 +32,8 @@ class Request:
 
 def answer(request: Request) -> Report:
     """Judges on this machine. Raises BadInput for what cannot be judged at all."""
-    paths = Path(request.drafter), Path(request.target)
-    with all_of() as ask:
-        engine = ask(_engine, request)
-        for path, what in zip(paths, ("drafter", "target"), strict=True):
-            ask.refuse(not path.exists(), f"{path} is not there; give the folder of the {what}")
-    assert engine is not None
-    case = observe(*paths, engine, k=request.k, context=request.context)
+    engine = asked(request)
+    case = observe(Path(request.drafter), Path(request.target), engine, k=request.k, context=request.context)
     more: list[Finding] = []
     if request.siblings is not None:
         case, told = _with_siblings(case, request.siblings)
@@ -48,6 +43,16 @@ def answer(request: Request) -> Report:
         more.append(told)
     findings, facts = judge(case)
     return Report("drafter", (*findings, *more), facts=facts)
+
+
+def asked(request: Request) -> Engine:
+    """The engine that is meant. Raises BadInput where there is none, or a folder is not there."""
+    with all_of() as ask:
+        engine = ask(_engine, request)
+        for path, what in ((request.drafter, "drafter"), (request.target, "target")):
+            ask.refuse(not Path(path).exists(), f"{path} is not there; give the folder of the {what}")
+    assert engine is not None
+    return engine
 
 
 def _engine(request: Request) -> Engine:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -14,13 +15,13 @@ from checks.fit.engines import vllm_defaults
 from checks.fit.files import Folder, read_folder
 from checks.fit.gpus import GIB, Gpus
 from checks.fit.judge import judge
-from checks.fit.shape import read_shape
+from checks.fit.shape import Shape, read_shape
 from checks.fit.weights import weights
 from checks.flags.table import parse_engine
 from checks.judged import AllAtOnce, judged
 from checks.model import Report
 from checks.ranges import FiniteRange
-from checks.report.options import Presentation, finish, report_options
+from checks.report.options import Presentation, also, finish, report_options
 
 _EPILOG = """\b
 Examples:
@@ -35,10 +36,10 @@ source under facts in --json.
 """
 
 
-def _context(_: click.Context, __: click.Parameter, value: str) -> int | None:
-    """Tokens; None for the model's own length."""
+def _context(_: click.Context, __: click.Parameter, value: str) -> int:
+    """Tokens; 0 for the model's own length."""
     if value == "model":
-        return None
+        return 0
     if not value.isdecimal() or not 1 <= int(value) <= 1 << 24:
         raise click.BadParameter(
             f"{value[:40]!r} is no number of tokens from 1 to {1 << 24}, and not 'model'"
@@ -46,7 +47,49 @@ def _context(_: click.Context, __: click.Parameter, value: str) -> int | None:
     return int(value)
 
 
-@click.command(cls=AllAtOnce, epilog=_EPILOG)
+def _given(
+    how: Presentation,
+    model_dir: Folder | None,
+    drafter: Folder | None,
+    engine: tuple[str, str] | None,
+    gpus: Gpus | None,
+    context: int | None,
+    cache: float | None,
+    speculative_tokens: int | None,
+    mtp: bool,
+    **_: Any,
+) -> tuple[Shape | None, Shape | None]:
+    """The shapes of the model and of its drafter, as far as they are given. Raises BadInput."""
+    with all_of() as ask:
+        ask.refuse(
+            how.host is not None,
+            "--host: folders are read here; run provcheck fit on the machine that holds them",
+        )
+        ask.refuse(mtp and drafter is not None, "--mtp and --drafter exclude each other: one of them drafts")
+        ask.refuse(
+            (mtp or drafter is not None) and speculative_tokens == 0,
+            "a drafter needs -k: how many tokens it drafts per step",
+        )
+        ask.refuse(
+            cache is not None and gpus is not None and not gpus.ram,
+            "--cache goes with --gpus ram: on a GPU the cache is what the engine's share leaves",
+        )
+        if gpus is not None and engine is not None:
+            ask.refuse(
+                gpus.ram and engine[0] != "vllm",
+                f"--gpus ram: {engine[0]} is started on GPUs only; say which",
+            )
+        read = ask(read_shape, model_dir.config) if model_dir else None
+        drafts = ask(read_shape, drafter.config) if drafter else None
+        if model_dir is not None and read is not None:
+            ask.refuse(
+                context == 0 and read.max_positions is None,
+                f"--context model: the config in {model_dir.name} does not say how long; give the number of tokens",
+            )
+    return read, drafts
+
+
+@click.command(cls=AllAtOnce, epilog=_EPILOG, also=also(_given))
 @click.argument("model_dir", type=click.Path(path_type=Path), callback=judged(read_folder))
 @click.option(
     "--drafter",
@@ -124,7 +167,7 @@ def fit(
     drafter: Folder | None,
     engine: tuple[str, str],
     gpus: Gpus,
-    context: int | None,
+    context: int,
     cache: float | None,
     tp: int | None,
     kv_cache_dtype: str,
@@ -140,27 +183,7 @@ def fit(
 ) -> int:
     """Will the model serve this context length on these GPUs? From files, before the weights are fetched."""
     name, version = engine
-    with all_of() as ask:
-        ask.refuse(
-            how.host is not None,
-            "--host: folders are read here; run provcheck fit on the machine that holds them",
-        )
-        ask.refuse(mtp and drafter is not None, "--mtp and --drafter exclude each other: one of them drafts")
-        ask.refuse(
-            (mtp or drafter is not None) and not speculative_tokens,
-            "a drafter needs -k: how many tokens it drafts per step",
-        )
-        ask.refuse(
-            cache is not None and not gpus.ram,
-            "--cache goes with --gpus ram: on a GPU the cache is what the engine's share leaves",
-        )
-        ask.refuse(gpus.ram and name != "vllm", f"--gpus ram: {name} is started on GPUs only; say which")
-        read = ask(read_shape, model_dir.config)
-        drafts = ask(read_shape, drafter.config) if drafter else None
-        ask.refuse(
-            context is None and read is not None and read.max_positions is None,
-            f"--context model: the config in {model_dir.name} does not say how long; give the number of tokens",
-        )
+    read, drafts = _given(how, model_dir, drafter, engine, gpus, context, cache, speculative_tokens, mtp)
     assert read is not None
     tokens = context or read.max_positions
     assert tokens is not None

@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
-from checks.asking import all_of
+from checks.errors import BadInput
 from checks.flags import assess
-from checks.judged import AllAtOnce
+from checks.flags.table import parse_engine
+from checks.flags.words import split_command
+from checks.judged import AllAtOnce, checked
 from checks.ranges import FiniteRange
-from checks.report.options import Presentation, finish, report_options
+from checks.report.options import Presentation, also, finish, report_options
 
 
-@click.command(cls=AllAtOnce)
-@click.option("--engine", required=True, metavar="ENGINE==VERSION", help="vllm==VERSION or sglang==VERSION.")
+def _refuse(how: Presentation, **_: Any) -> None:
+    if how.host is not None:
+        raise BadInput(
+            "--host: a line is judged here; for the parser of another machine run provcheck flags on it"
+        )
+
+
+@click.command(cls=AllAtOnce, also=also(_refuse))
+@click.option(
+    "--engine",
+    required=True,
+    callback=checked(parse_engine),
+    metavar="ENGINE==VERSION",
+    help="vllm==VERSION or sglang==VERSION.",
+)
 @click.option(
     "--parser",
     type=click.Choice(["auto", "installed", "table"]),
@@ -33,7 +50,9 @@ from checks.report.options import Presentation, finish, report_options
     is_flag=True,
     help="The environment was built from sources: its version need not be that of --engine.",
 )
-@click.argument("words", nargs=-1, metavar="-- ARGS...", type=click.UNPROCESSED)
+@click.argument(
+    "words", nargs=-1, metavar="-- ARGS...", type=click.UNPROCESSED, callback=checked(split_command)
+)
 @report_options
 def flags(
     how: Presentation,
@@ -51,13 +70,6 @@ def flags(
       provcheck flags --engine sglang==0.5.23 -- sglang serve --model-path M --tp 2
       provcheck flags --engine vllm==0.33.0 -- 'VLLM_USE_V1=1 vllm serve M -tp 2'
     """
-    with all_of() as ask:
-        ask.refuse(
-            how.host is not None,
-            "--host: a line is judged here; for the parser of another machine run provcheck flags on it",
-        )
-        found = ask(
-            assess.report, engine, words, parser=parser, python=python, deadline=deadline, built=built
-        )
-    assert found is not None
+    _refuse(how)
+    found = assess.report(engine, words, parser=parser, python=python, deadline=deadline, built=built)
     return finish(found, how)

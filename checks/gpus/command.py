@@ -19,7 +19,7 @@ from checks.model import Finding, Report, Status
 from checks.paths import READ, WRITTEN
 from checks.ranges import FiniteRange
 from checks.record import Record
-from checks.report.options import Presentation, apart, finish, kept, report_options, writes
+from checks.report.options import Presentation, also, apart, finish, kept, report_options, writes
 
 GIB = 1 << 30
 _EPILOG = """\b
@@ -42,7 +42,35 @@ apart by them; --mask gives each a pseudonym, the same in every record of that G
 """
 
 
-@click.command(cls=AllAtOnce, epilog=_EPILOG)
+def _given(
+    how: Presentation,
+    record_to: Path | None,
+    replay: tuple[Path, ...],
+    pid: int | None,
+    unit: str | None,
+    with_serials: bool,
+    mask: bool,
+    **plan: Any,
+) -> tuple[Asked, Record | None]:
+    """By what is judged, and the records that are replayed. Raises BadInput."""
+    with all_of() as ask:
+        ask.refuse(
+            bool(replay) and (record_to is not None or how.host is not None),
+            "--replay judges a record that is there: --record and --host do not go with it",
+        )
+        ask(apart, {"--record": record_to}, how)
+        ask.refuse(
+            record_to is None and (with_serials or mask),
+            "--with-serials and --mask are about what --record FILE keeps: give that too",
+        )
+        ask(_check_other, pid, unit, replay, how.host)
+        asked = ask(_asked, **plan)
+        saved = ask(_saved, replay) if replay else None
+    assert asked is not None
+    return asked, saved
+
+
+@click.command(cls=AllAtOnce, epilog=_EPILOG, also=also(_given))
 @click.option(
     "--expect", type=click.IntRange(0, dump.MAX_GPUS), metavar="N", help="How many GPUs there must be."
 )
@@ -93,20 +121,7 @@ def gpus(
     One finding per check and GPU, passes included: driver and library, GPUs enumerated and alive, ECC, row
     remapping, PCIe width, throttling, temperature, power limit, NVLinks, NVSwitch fabric.
     """
-    with all_of() as both:
-        both.refuse(
-            bool(replay) and (record_to is not None or how.host is not None),
-            "--replay judges a record that is there: --record and --host do not go with it",
-        )
-        both(apart, {"--record": record_to}, how)
-        both.refuse(
-            record_to is None and (options["with_serials"] or options["mask"]),
-            "--with-serials and --mask are about what --record FILE keeps: give that too",
-        )
-        both(_check_other, options["pid"], options["unit"], replay, how.host)
-        ask = both(_asked, **options)
-        saved = both(_saved, replay) if replay else None
-    assert ask is not None
+    ask, saved = _given(how, record_to, replay, **options)
     try:
         record = saved if saved is not None else _observe(how.host, options["deadline"])
         for note in record.notes:

@@ -22,7 +22,7 @@ from checks.model import Finding, Report, Status
 from checks.paths import READ, WRITTEN
 from checks.ranges import FiniteRange
 from checks.record import Record
-from checks.report.options import Presentation, apart, finish, kept, progress, report_options, writes
+from checks.report.options import Presentation, also, apart, finish, kept, progress, report_options, writes
 
 _EPILOG = """\b
 Examples:
@@ -54,7 +54,16 @@ def _replayed(path: Path) -> tuple[Path, Record]:
     return path, records.load(path)
 
 
-@click.command(cls=AllAtOnce, epilog=_EPILOG)
+def _refuse(how: Presentation, record_to: Path | None, replay: tuple[Path, Record] | None, **_: Any) -> None:
+    with all_of() as ask:
+        ask.refuse(
+            replay is not None and (record_to is not None or how.host is not None),
+            "--replay judges measurements that are there: --record and --host do not go with it",
+        )
+        ask(apart, {"--record": record_to}, how)
+
+
+@click.command(cls=AllAtOnce, epilog=_EPILOG, also=also(_refuse))
 @click.option(
     "--seconds",
     type=FiniteRange(0.1, 3600),
@@ -119,12 +128,7 @@ def load(
     Per GPU: copies both ways at the rate of the link and unchanged, link width and generation meanwhile, rate
     and soundness of its memory, results of all multiprocessors against the host's, clocks, heat, new errors.
     """
-    with all_of() as ask:
-        ask.refuse(
-            replay is not None and (record_to is not None or how.host is not None),
-            "--replay judges measurements that are there: --record and --host do not go with it",
-        )
-        ask(apart, {"--record": record_to}, how)
+    _refuse(how, record_to, replay)
     options = Options(seconds, size * MIB, memory * MIB, deadline)
     try:
         if replay is not None:

@@ -25,7 +25,7 @@ from checks.paths import READ, WRITTEN
 from checks.ranges import FiniteRange
 from checks.record import Record, Section
 from checks.remote import asked
-from checks.report.options import Presentation, apart, finish, kept, progress, report_options, writes
+from checks.report.options import Presentation, also, apart, finish, kept, progress, report_options, writes
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _EPILOG = """\b
@@ -64,7 +64,30 @@ def parse_gpus(text: str | None) -> tuple[int, ...] | None:
     return tuple(int(word) for word in words)
 
 
-@click.command(cls=AllAtOnce, epilog=_EPILOG)
+def _refuse(how: Presentation, *, record_to: Path | None, rdzv: str | None, **given: Any) -> None:
+    """Raises BadInput for options that do not go together."""
+    with all_of() as ask:
+        ask.refuse(
+            given["replay"] is not None and (record_to is not None or how.host is not None),
+            "--replay judges a record that is there: --record and --host do not go with it",
+        )
+        ask.refuse(
+            how.host is not None and (record_to is not None or rdzv is not None),
+            "--host runs the test of one node there: --record and --rdzv do not go with it",
+        )
+        ask.refuse(
+            sum(given[name] is not None for name in ("library", "env", "unit", "pid")) > 1,
+            "--library, --env, --unit and --pid each name the engine; give one",
+        )
+        ask(apart, {"--record": record_to}, how)
+        ask.refuse(
+            rdzv is None
+            and any(given[name] not in (None, False) for name in ("nnodes", "node_rank", "pairwise")),
+            "--nnodes, --node-rank and --pairwise need --rdzv HOST:PORT, where the nodes meet",
+        )
+
+
+@click.command(cls=AllAtOnce, epilog=_EPILOG, also=also(_refuse))
 @click.option(
     "--gpus",
     "gpu_list",
@@ -155,13 +178,12 @@ def nccl(
     One process per GPU, as engines have them, each step with a deadline of its own: a hang is a finding. On a
     hang it tries again without peer access, then without shared memory, and says what that tells.
     """
+    engine = {"library": library, "env": env, "unit": unit, "pid": pid}
+    crew = {"nnodes": nnodes, "node_rank": node_rank, "pairwise": pairwise}
+    _refuse(how, record_to=record_to, rdzv=rdzv, replay=replay, **engine, **crew)
     if replay is not None:
-        if record_to is not None or how.host is not None:
-            raise BadInput("--replay judges a record that is there: --record and --host do not go with it")
         return finish(replayed_report(replay), how)
     if how.host is not None:
-        if record_to is not None or rdzv is not None:
-            raise BadInput("--host runs the test of one node there: --record and --rdzv do not go with it")
         options = {
             "--gpus": gpu_list,
             "--size": size,
@@ -178,16 +200,6 @@ def nccl(
             Deadlines(init=init_deadline, size=size_deadline), parse_size(size), curve=curve
         )
         return finish(asked(how.host, words, longest), how)
-    with all_of() as ask:
-        ask.refuse(
-            sum(choice is not None for choice in (library, env, unit or pid)) > 1 or bool(unit and pid),
-            "--library, --env, --unit and --pid each name the engine; give one",
-        )
-        ask(apart, {"--record": record_to}, how)
-        ask.refuse(
-            rdzv is None and (nnodes is not None or node_rank is not None or pairwise),
-            "--nnodes, --node-rank and --pairwise need --rdzv HOST:PORT, where the nodes meet",
-        )
     if launch.is_idle_copy(os.environ):
         click.echo(
             "provcheck: the first process of this node tests all its GPUs; nothing to do here", err=True

@@ -24,6 +24,7 @@ from typing import Any
 import click
 
 from checks import standard
+from checks.asking import all_of
 from checks.errors import BadInput
 from checks.files import NotWritten, can_be_written, write_whole
 from checks.judged import judged
@@ -94,40 +95,63 @@ _OPTIONS = (
     ),
 )
 
+_NAMES = frozenset(("form", "as_json", "output", "strict", "exit_style", "host", "silences", "verbose"))
+
 
 def report_options(command: Callable[..., int]) -> Callable[..., int]:
     """Adds the options above to a click command, which gets them as one argument ``how``."""
 
     @wraps(command)
-    def wrapped(
-        *,
-        form: str | None,
-        as_json: bool,
-        output: Path | None,
-        strict: bool,
-        exit_style: str | None,
-        host: str | None,
-        silences: tuple[silence.Rule, ...] | None,
-        verbose: bool,
-        **rest: Any,
-    ) -> int:
-        if as_json and form not in (None, "json"):
-            raise BadInput(f"--json and --format {form} contradict each other; give one")
-        chosen = form or ("json" if as_json else "table")
-        how = Presentation(
-            form=chosen,
-            output=output,
-            strict=strict,
-            exit_style=exit_style or ("nagios" if chosen == "nagios" else "provcheck"),
-            host=host,
-            silences=silences or (),
-            verbose=verbose,
-        )
-        return command(how=how, **rest)
+    def wrapped(**given: Any) -> int:
+        wanted, rest = _apart_from_the_rest(given)
+        return command(how=_presentation(**wanted), **rest)
 
     for option in reversed(_OPTIONS):
         option(wrapped)
     return wrapped
+
+
+def also(ask: Callable[..., object]) -> Callable[[Mapping[str, Any]], None]:
+    """For ``AllAtOnce``: what such a command refuses by ``ask(how, **its own options)``, which raises BadInput."""
+
+    def asked(given: Mapping[str, Any]) -> None:
+        wanted, rest = _apart_from_the_rest(given)
+        with all_of() as together:
+            how = together(_presentation, **wanted)
+            together(ask, how or Presentation(output=given["output"], host=given["host"]), **rest)
+
+    return asked
+
+
+def _apart_from_the_rest(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    wanted = {name: given[name] for name in _NAMES}
+    return wanted, {name: value for name, value in given.items() if name not in _NAMES}
+
+
+def _presentation(
+    *,
+    form: str | None,
+    as_json: bool,
+    output: Path | None,
+    strict: bool,
+    exit_style: str | None,
+    host: str | None,
+    silences: tuple[silence.Rule, ...] | None,
+    verbose: bool,
+) -> Presentation:
+    """Raises BadInput for what contradicts itself."""
+    if as_json and form not in (None, "json"):
+        raise BadInput(f"--json and --format {form} contradict each other; give one")
+    chosen = form or ("json" if as_json else "table")
+    return Presentation(
+        form=chosen,
+        output=output,
+        strict=strict,
+        exit_style=exit_style or ("nagios" if chosen == "nagios" else "provcheck"),
+        host=host,
+        silences=silences or (),
+        verbose=verbose,
+    )
 
 
 def finish(report: Report, how: Presentation) -> int:

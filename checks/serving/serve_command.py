@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -16,10 +16,11 @@ from checks.judged import AllAtOnce
 from checks.model import Status
 from checks.paths import READ, WRITTEN
 from checks.ranges import FiniteRange
-from checks.report.options import Presentation, apart, finish, kept, report_options, writes
+from checks.report.options import Presentation, also, apart, finish, kept, report_options, writes
 from checks.serving import far, live, record, saved
+from checks.serving.baseline import Baseline
 from checks.serving.evidence import gather
-from checks.serving.limits import overridden
+from checks.serving.limits import Limits, overridden
 from checks.serving.observation import Observation
 from checks.serving.report import baseline_of, report
 
@@ -42,7 +43,32 @@ break-even. What a finding means: provcheck explain ID.
 _FILE = READ
 
 
-@click.command(cls=AllAtOnce, epilog=_EPILOG)
+class Given(NamedTuple):
+    """What the files of a command line hold, and its limits."""
+
+    wanted: dict[str, Any] | None
+    baselines: tuple[Baseline, ...]
+    limits: Limits
+    replayed: Observation | None
+
+
+def _given(how: Presentation, url: str | None, **options: Any) -> Given | None:
+    """None where nothing is looked at. Raises BadInput."""
+    if options["print_guard"]:
+        return None
+    with all_of() as ask:
+        _refuse_contradictions(ask, how, url, options)
+        ask(apart, {"--record": options["record_to"], "--save-baseline": options["save_baseline"]}, how)
+        wanted = ask(record.read_object, options["wanted"], record.MAX_CONFIG) if options["wanted"] else None
+        baselines = tuple(one for name in options["baselines"] if (one := ask(saved.load, name)) is not None)
+        limits = ask(overridden, options["limits"])
+        ask(_levels, options["concurrency"] or "")
+        replayed = ask(record.load, options["replay"]) if options["replay"] else None
+    assert limits is not None
+    return Given(wanted, baselines, limits, replayed)
+
+
+@click.command(cls=AllAtOnce, epilog=_EPILOG, also=also(_given))
 @click.argument("url", required=False)
 @click.option(
     "--baseline",
@@ -131,20 +157,13 @@ def serve(how: Presentation, url: str | None, **options: Any) -> int:
     Ready means generated tokens, never /health. One finding per check: output, effective layers, drafter config,
     CUDA graphs, acceptance length and curve, decode speed, time per step, break-even.
     """
-    if options["print_guard"]:
+    given = _given(how, url, **options)
+    if given is None:
         return _print_guard(how, url, options)
-    with all_of() as ask:
-        _refuse_contradictions(ask, how, url, options)
-        ask(apart, {"--record": options["record_to"], "--save-baseline": options["save_baseline"]}, how)
-        wanted = ask(record.read_object, options["wanted"], record.MAX_CONFIG) if options["wanted"] else None
-        baselines = tuple(one for name in options["baselines"] if (one := ask(saved.load, name)) is not None)
-        limits = ask(overridden, options["limits"])
-        ask(_levels, options["concurrency"])
-        replayed = ask(record.load, options["replay"]) if options["replay"] else None
-    seen = _seen(how, url or "", options, replayed)
+    seen = _seen(how, url or "", options, given.replayed)
     if options["record_to"]:
         how = kept(options["record_to"], record.to_record(seen).dump(), how)
-    found = report(seen, baselines, wanted, limits, with_diagnosis=options["diagnose"])
+    found = report(seen, given.baselines, given.wanted, given.limits, with_diagnosis=options["diagnose"])
     if options["save_baseline"]:
         how = _save(options["save_baseline"], seen, found.verdict, how)
     return finish(found, how)

@@ -8,9 +8,21 @@ import sys
 import click
 
 from checks.judged import AllAtOnce
+from provision import given
+
+_ANY = "00:00.0"
+"""In the place of an address that was not given."""
 
 
-@click.command(cls=AllAtOnce)
+def _refuse(asked: given.Given) -> None:
+    run = importlib.import_module("provision.run.assign")
+    given.refuse(
+        lambda: run.which(asked["bdf"] or _ANY, asked["to"] or "vm", asked["vmid"]),
+        lambda: given.an_inventory(asked),
+    )
+
+
+@click.command(cls=AllAtOnce, also=_refuse)
 @click.argument("inventory")
 @click.argument("bdf")
 @click.argument("to", type=click.Choice(["vm", "lxc"]))

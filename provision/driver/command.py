@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from provision.data import drivers
 from provision.data.driver_packages import Flavour
@@ -15,8 +16,8 @@ from provision.driver.process import Failed
 from provision.run.errors import EXIT_DONE, EXIT_USAGE
 
 EXIT_INTERRUPTED = 130
-_ANY = "580.159.04"
-"""A version in the place of one that is none: the kernel is judged all the same."""
+_ANY, _SOME_KERNEL = "580.159.04", "6.1.0-50-amd64"
+"""In the place of what is none, or was not given: the rest is judged all the same."""
 
 
 def say(text: str) -> None:
@@ -59,6 +60,13 @@ def run(
         return EXIT_INTERRUPTED
     print(path)  # noqa: T201
     return EXIT_DONE
+
+
+def refuse(asked: Mapping[str, Any]) -> None:
+    """What ``run`` would refuse of what could be read of a command line. Raises ValueError."""
+    named = asked["version"] or _ANY, asked["kernel"] or _SOME_KERNEL, asked["flavour"] or "open"
+    if wrong := _wrong(*named, asked["sign_key"], asked["sign_cert"], asked["output"]):
+        raise ValueError("\n".join(wrong))
 
 
 def _wrong(

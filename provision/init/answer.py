@@ -27,9 +27,9 @@ def answer(
     baseline: bool,
 ) -> Answer:
     """Raises ValueError for arguments that are none, RunError for everything that keeps it from looking."""
-    asked = _asked(host, name, output, port, key, known_hosts, baseline)
+    ask = asked(host, name, output, port, key, known_hosts, baseline)
     try:
-        found = init(asked, say_on_stderr)
+        found = init(ask, say_on_stderr)
     except FileExistsError as error:
         raise ValueError(str(error)) from error
     except CouldNotLook as error:
@@ -47,11 +47,11 @@ def answer(
             say_on_stderr(f"    {service.unit}: {engine}, {service.model.repo}, port {service.port}{rate}")
             for remark in found.at.get(id(service), []):
                 say_on_stderr(f"        note: {remark}")
-    say_on_stderr(f"written: {asked.output}; look at it, then: provision plan {asked.output}")
-    return Answer(EXIT_DONE, {"file": str(asked.output), "machine": machine.model_dump(mode="json")})
+    say_on_stderr(f"written: {ask.output}; look at it, then: provision plan {ask.output}")
+    return Answer(EXIT_DONE, {"file": str(ask.output), "machine": machine.model_dump(mode="json")})
 
 
-def _asked(
+def asked(
     host: str,
     name: str | None,
     output: Path | None,
@@ -60,6 +60,7 @@ def _asked(
     known_hosts: str | None,
     baseline: bool,
 ) -> Asked:
+    """Raises ValueError with all that is wrong."""
     local = host == "@local"
     ssh = None if local else ssh_of(host)
     wrong = []

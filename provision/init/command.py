@@ -9,9 +9,17 @@ from pathlib import Path
 import click
 
 from checks.judged import AllAtOnce
+from provision import given
 
 
-@click.command(cls=AllAtOnce)
+def _refuse(asked: given.Given) -> None:
+    if asked["host"] is not None:
+        runs = importlib.import_module("provision.init.answer")
+        named = [asked[name] for name in ("host", "name", "output", "port", "key", "known_hosts")]
+        given.refuse(lambda: runs.asked(*named, baseline=False))
+
+
+@click.command(cls=AllAtOnce, also=_refuse)
 @click.argument("host")
 @click.option("--name", help="The machine's name in the inventory. [default: from HOST]")
 @click.option(

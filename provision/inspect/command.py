@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from checks.judged import AllAtOnce
+from provision import given
 
 EPILOG = """
 \b
@@ -22,7 +23,13 @@ Exit codes: 0 looked, 1 a machine or tree could not be looked at, 2 usage or bad
 """
 
 
-@click.command(cls=AllAtOnce, epilog=EPILOG)
+def _refuse(asked: given.Given) -> None:
+    word, live = asked["inventory"], asked["sysroot"] is None
+    if word is not None and not (live and (word == "@local" or "@" in word)):
+        given.refuse(lambda: given.an_inventory(asked, files="none", names=live))
+
+
+@click.command(cls=AllAtOnce, epilog=EPILOG, also=_refuse)
 @click.argument("inventory", required=False)
 @click.option(
     "--limit", multiple=True, metavar="NAME", help="Only these machines, guests or groups; wildcards count."
@@ -69,7 +76,17 @@ Exit codes: 0 recorded, 1 the machine could not be looked at or the folder not b
 """
 
 
-@click.command(cls=AllAtOnce, epilog=RECORD_EPILOG)
+def _record_refused(asked: given.Given) -> None:
+    from provision.inspect.record import meant
+    from provision.inspect.recording import free
+
+    host, folder = asked["host"], asked["folder"]
+    questions = [lambda: free(folder)] if folder else []
+    questions += [lambda: meant(host, asked["limit"])] if host else []
+    given.refuse(*questions)
+
+
+@click.command(cls=AllAtOnce, epilog=RECORD_EPILOG, also=_record_refused)
 @click.argument("host")
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option(

@@ -35,7 +35,7 @@ def _inspect(inventory: str, limit: Sequence[str], as_json: bool) -> Answer:
 
 
 def _described(inventory: str, limit: Sequence[str]) -> list[Report]:
-    loaded = inventories.load(inventory, limit, files=False)
+    loaded = inventories.load(inventory, limit, files="none")
     machines = loaded.selected(limit).machines
     with runner.connected(
         loaded.path,

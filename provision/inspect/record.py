@@ -14,7 +14,9 @@ from provision import inventory as inventories
 from provision.host import view
 from provision.host.observe import observe
 from provision.inspect import recording
+from provision.inspect.recording import free
 from provision.inspect.requests import RECORDED, once, requests
+from provision.inventory.here import as_far_as_here
 from provision.plan import PHASES
 from provision.planner import requests as planned
 from provision.printable import say_on_stderr
@@ -34,7 +36,7 @@ def record(host: str, target: Path, limit: Sequence[str], as_json: bool) -> int:
 
 
 def _record(host: str, target: Path, limit: Sequence[str]) -> Answer:
-    together(lambda: recording.free(target), lambda: _meant(host, limit))
+    together(lambda: free(target), lambda: meant(host, limit))
     with connected(host, limit) as (run, machine, known):
         metal = run.session.host(machine.host_name)
         first = observe(metal, once([*planned(machine), *requests(machine), *RECORDED]))
@@ -56,7 +58,7 @@ def _record(host: str, target: Path, limit: Sequence[str]) -> Answer:
     )
 
 
-def _meant(host: str, limit: Sequence[str]) -> None:
+def meant(host: str, limit: Sequence[str]) -> None:
     """Raises InventoryRefused and ValueError where the word names no machine; nothing is connected to."""
     if _inventory(host, limit) is None:
         bare(host)
@@ -95,7 +97,8 @@ def connected(host: str, limit: Sequence[str]) -> Iterator[tuple[runner.Run, Mac
         if len(machines) != 1:
             names = ", ".join(machine.name for machine in machines)
             raise ValueError(f"{host} has {len(machines)} machines ({names}): name one with --limit")
-        (machine,) = machines
+        # What is looked at in a guest goes by what would be done to it, and a look needs no file of that.
+        machine = as_far_as_here(*machines)
         with _connected(loaded.path, machine, host) as run:
             yield run, machine, True
         return
@@ -119,7 +122,7 @@ def _inventory(host: str, limit: Sequence[str]) -> inventories.Inventory | None:
         if host.endswith(".py") or "/" in host:
             raise
         return None
-    return inventories.load(host, limit, files=False)
+    return inventories.load(host, limit, files="none")
 
 
 def bare(host: str) -> Machine:
@@ -151,7 +154,12 @@ def _inventory_text(machine: Machine) -> str:
 @contextmanager
 def _connected(path: Path, machine: Machine, host: str) -> Iterator[runner.Run]:
     with runner.connected(
-        path, limit=[machine.host_name], phases=PHASES, reason=f"look at {host}", say=say_on_stderr
+        path,
+        limit=[machine.host_name],
+        phases=PHASES,
+        reason=f"look at {host}",
+        say=say_on_stderr,
+        machines={machine.name: machine},
     ) as run:
         yield run
 

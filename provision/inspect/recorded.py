@@ -24,7 +24,7 @@ def inspect(inventory: str | None, limit: Sequence[str], root: Path, as_json: bo
     try:
         machines: Sequence[Machine | None] = [None]
         if inventory is not None:
-            machines = load(inventory, limit, files=False, names=False).selected(limit).machines
+            machines = load(inventory, limit, files="none", names=False).selected(limit).machines
         reports = [
             examine(observe_tree(root, requests(machine, recorded=True)), machine, recorded=True)
             for machine in machines

@@ -7,7 +7,7 @@ from everywhere and is refused before the first connection.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -17,7 +17,8 @@ from provision.hub.controller import hide_token
 from provision.inventory import groups, resolving
 from provision.inventory.controller_rules import Files
 from provision.inventory.file import read
-from provision.inventory.judging import judge
+from provision.inventory.judging import Judged, between, judge
+from provision.inventory.reading import Reading
 from provision.spec import Guest, HostGroup, Machine
 
 _OF_SPECS = re.compile(
@@ -126,26 +127,25 @@ def load(
     path_or_word: str,
     limit: Sequence[str] = (),
     *,
-    files: bool = True,
+    files: Files = "all",
     names: bool = True,
-    forward: bool = True,
 ) -> Inventory:
     """Reads an inventory and judges it. A bare word means ``inventories/<word>.py``, here or in the package.
 
     Two things hold for this controller at this moment only, and a plan against a recorded machine leaves them
-    out: ``files`` (what is to be copied exists, secrets are kept) and ``names`` (the machines that ``limit``
-    selects can be resolved). ``forward`` False, for a way back: of the files those that lead to the machine and
-    lead its clients, and no others. Raises InventoryRefused with all reasons at once.
+    out: ``files`` (what is to be copied exists, secrets are kept), or all but those that this command needs, and
+    ``names`` (the machines that ``limit`` selects can be resolved). Raises InventoryRefused with all reasons at once.
     """
     hide_token()
     path = find(path_or_word)
     reading = read(path)
     machines = groups.machines(reading)
-    looked: Files = "none" if not files else "all" if forward else "way"
+    judged = {id(machine): judge(reading, machine, files) for _, machine in machines}
     for name, machine in machines:
-        wrong, apart = judge(reading, machine, looked)
-        reading.reasons += [reading.say(machine, name, where, text) for where, text in wrong]
-        for place in apart:
+        reading.reasons += [
+            reading.say(machine, name, where, text) for where, text in judged[id(machine)].wrong
+        ]
+        for place in judged[id(machine)].apart:
             more = "is not judged as a whole, nor what depends on it, before that is right: more may follow"
             reading.reasons.append(reading.say(machine, name, place, more))
     own = {
@@ -153,19 +153,30 @@ def load(
         for name, group in reading.names.items()
         if isinstance(group, HostGroup) and name not in ("metal", "guests")
     }
-    inventory = Inventory(path, tuple(machine for _, machine in machines), own)
-    if machines and not any(reading.is_hollow(machine) for _, machine in machines):
+    for fleet in reading.hollow_fleets():
+        name, found = reading.name_of(fleet), between(reading, fleet, judged)
+        reading.reasons += [reading.say(fleet, name, where, text) for where, text in found]
+    inventory = Inventory(path, tuple(one.whole for one in judged.values() if one.whole is not None), own)
+    if machines and _are_called(reading, judged.values()):
         try:
             chosen = inventory.selected(limit).machines
         except InventoryRefused as error:
             reading.reasons += error.reasons
         else:
-            called = {id(machine): name for name, machine in machines}
-            for machine, text in resolving.unresolvable(chosen) if names else ():
-                reading.reasons.append(reading.say(machine, called[id(machine)], ("ssh", "host"), text))
+            written = {id(judged[id(machine)].whole): (machine, name) for name, machine in machines}
+            for one, text in resolving.unresolvable(chosen) if names else ():
+                reading.reasons.append(reading.say(*written[id(one)], ("ssh", "host"), text))
     if reading.reasons:
         raise InventoryRefused(list(dict.fromkeys(reading.reasons)))
     return inventory
+
+
+def _are_called(reading: Reading, judged: Iterable[Judged]) -> bool:
+    """Is it known what machines, guests and groups there are, and what machines are reached by? A file with a mistake
+    of form ends where it makes its groups."""
+    holes = [hole for one in judged for hole in one.holes]
+    unknown = any({"name", "ssh"} & set(hole) or hole[-2:-1] == ("guests",) or not hole for hole in holes)
+    return not holes or not (unknown or "HostGroup" in reading.source)
 
 
 def find(path_or_word: str) -> Path:

@@ -18,14 +18,22 @@ from provision.spec import Engine, HAProxy, Hooks, Hub, Machine, Model, Service,
 from provision.spec_migration import STATES
 
 Wrong = Iterator[tuple[Where, str]]
-Files = Literal["none", "way", "all"]
-"""Which files of the controller are looked at. ``way``: what leads to the machine, and what leads the clients of its
-services; ``all``: what only a run forward reads too."""
+Files = Literal["none", "reach", "way", "all"]
+"""Which files of the controller are looked at. ``reach``: what leads to the machine, for who only looks or brings back
+what the machine itself keeps; ``way``: what leads the clients of its services too; ``all``: what only a run forward
+reads as well."""
 
 
 def only_forward(where: Where) -> bool:
     """Is a field (of a machine, or of a part of one) read by runs forward alone?"""
     return not {"ssh", "traffic"} & set(where)
+
+
+def looked_at(files: Files, where: Where) -> bool:
+    """Is what is wrong with a field told, where these files are looked at?"""
+    if files == "reach":
+        return "ssh" in where and "traffic" not in where
+    return files == "all" or (files == "way" and not only_forward(where))
 
 
 def on_this_controller(machine: Machine) -> Wrong:

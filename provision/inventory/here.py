@@ -12,8 +12,9 @@ from typing import Any
 
 from provision.forms import Where
 from provision.inventory import controller_rules
-from provision.inventory.rules import GLIBC
-from provision.spec import Engine, Guest, Machine, Service, Spec
+from provision.inventory.reading import dotted
+from provision.inventory.rules import GLIBC, models_of
+from provision.spec import Engine, Guest, Machine, Model, Service, Spec
 
 NO_KEY = Path(os.devnull)
 """Stands for the file of a key: the service asks for one, and this controller does not know it. A way back reads it
@@ -24,7 +25,26 @@ def as_far_as_here(machine: Machine) -> Machine:
     """The very same object where nothing is missing."""
     guests = tuple(map(_guest, machine.guests))
     same = all(one is other for one, other in zip(guests, machine.guests, strict=True))
-    return machine if same else machine.model_copy(update={"guests": guests})
+    hub = machine.hub if not _of_hub(machine) else machine.hub.model_copy(update={"token_file": None})
+    if same and hub is machine.hub:
+        return machine
+    return machine.model_copy(update={"guests": guests, "hub": hub})
+
+
+def lacking(machine: Machine) -> dict[str, tuple[str, ...]]:
+    """What this controller lacks of it, by the name of the guest that cannot be judged without: each with its field."""
+    found = {}
+    for guest in machine.guests:
+        wrong = [
+            f"services[{index}]{dotted(where)}: {text}"
+            for index, service in enumerate(guest.services)
+            for where, text in _of_service(service, guest)
+        ]
+        if any(model.origin == "hub" for service in guest.services for model, _ in models_of(service)):
+            wrong += [f"the machine's hub{dotted(where)}: {text}" for where, text in _of_hub(machine)]
+        if wrong and guest.managed:
+            found[guest.name] = tuple(wrong)
+    return found
 
 
 def _guest(guest: Guest) -> Guest:
@@ -34,10 +54,18 @@ def _guest(guest: Guest) -> Guest:
 
 
 def _service(service: Service, guest: Guest) -> Service:
-    for where, _ in list(controller_rules.of_service(service, GLIBC[guest.suite])):
-        if controller_rules.only_forward(where):
-            service = _without(service, where)
+    for where, _ in _of_service(service, guest):
+        service = _without(service, where)
     return service
+
+
+def _of_service(service: Service, guest: Guest) -> list[tuple[Where, str]]:
+    wrong = controller_rules.of_service(service, GLIBC[guest.suite])
+    return [row for row in wrong if controller_rules.only_forward(row[0])]
+
+
+def _of_hub(machine: Machine) -> list[tuple[Where, str]]:
+    return list(controller_rules.of_part(machine.hub))
 
 
 def _without(spec: Any, where: Where) -> Any:
@@ -47,6 +75,9 @@ def _without(spec: Any, where: Where) -> Any:
     if isinstance(value, Engine):
         source = "index" if value.source == "wheel" else value.source
         value = value.model_copy(update={"source": source, "wheelhouse": None, "lock": None, "patches": ()})
+    elif isinstance(value, Model) and where[1] == "folder":
+        # Without the folder its files are only those that lie on the machine.
+        value = value.model_copy(update={"source": None, "folder": None})
     elif isinstance(value, Spec):
         value = _without(value, where[1:])
     else:

@@ -2,27 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from provision.forms import Where
 from provision.inventory import controller_rules, rules, secret_rules
-from provision.inventory.controller_rules import Files, only_forward
-from provision.inventory.mending import Cannot, Mended, mended
+from provision.inventory.controller_rules import Files, looked_at
+from provision.inventory.mending import MEMBERS, Cannot, Mended, mended
 from provision.inventory.reading import Reading, item
-from provision.spec import Guest, Machine, Service, Spec
+from provision.spec import Fleet, Guest, Machine, Service, Spec
 
 Wrong = Iterator[tuple[Where, str]]
 
 
-def judge(reading: Reading, machine: Machine, files: Files) -> tuple[list[tuple[Where, str]], list[Where]]:
-    """Every reason by field, and the places of what could not be judged as a whole (empty: the machine itself).
-    ``files``: which of this controller's are looked at too."""
+@dataclass(frozen=True)
+class Judged:
+    """``wrong``: every reason by field. ``apart``: the places of what could not be judged as a whole (empty: the
+    machine itself). ``whole``: what is left of the machine without its mistakes of form, None where nothing is;
+    ``holes``: where something is missing in it, or stands in."""
+
+    wrong: list[tuple[Where, str]]
+    apart: list[Where]
+    whole: Machine | None
+    holes: list[Where]
+
+
+NOTHING = Judged([], [()], None, [()])
+"""Of what is no machine."""
+
+
+def judge(reading: Reading, machine: Machine, files: Files) -> Judged:
+    """``files``: which of this controller's are looked at too."""
     try:
-        how, found = _of(reading, machine, lambda whole: _machine(reading, whole, files))
+        whole, how = mended(reading, machine)
     except Cannot:
-        return list(_apart(reading, machine, files)), [()]
-    return [*found, *_members(reading, machine, how, files)], how.apart
+        return Judged(list(_apart(reading, machine, files)), [()], None, [()])
+    found = [*how.between, *how.judged(_machine(reading, whole, files))]
+    return Judged([*found, *_members(reading, machine, how, files)], how.apart, whole, how.holes)
+
+
+def between(reading: Reading, fleet: Fleet, judged: Mapping[int, Judged]) -> Wrong:
+    """What is wrong between the machines of a fleet, as far as they are known, by field of the fleet. ``judged``: by
+    the machine's id()."""
+    given = reading.built[id(fleet)].given["machines"]
+    members = [judged.get(id(member), NOTHING) for member in given]
+    holes: list[Where] = [("machines", at, *hole) for at, one in enumerate(members) for hole in one.holes]
+    whole: Any = [one.whole or MEMBERS["machines"](at) for at, one in enumerate(members)]
+    # Made without the fleet's own judgement: this is it.
+    yield from Mended(holes).judged(Fleet.model_construct(machines=tuple(whole)).between())
 
 
 def _of(
@@ -30,7 +58,7 @@ def _of(
 ) -> tuple[Mended, list[tuple[Where, str]]]:
     """Raises Cannot before anything is judged."""
     whole, how = mended(reading, spec)
-    return how, list(how.judged(judged(whole)))
+    return how, [*how.between, *how.judged(judged(whole))]
 
 
 def _members(reading: Reading, spec: Spec, how: Mended, files: Files) -> Wrong:
@@ -103,7 +131,7 @@ def _service(reading: Reading, service: Service, files: Files) -> Wrong:
 def _read(files: Files, found: Wrong) -> Wrong:
     """Of what is wrong with files of the controller, that which matters; without any, none is looked at."""
     if files != "none":
-        yield from (row for row in found if files == "all" or not only_forward(row[0]))
+        yield from (row for row in found if looked_at(files, row[0]))
 
 
 def _parts(reading: Reading, spec: Spec, fields: tuple[str, ...]) -> Wrong:

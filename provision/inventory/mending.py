@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from provision.forms import Where
+from provision.forms import REFUSED, Where
 from provision.inventory.reading import Reading
-from provision.spec import Engine, Guest, Model, Service, Spec
+from provision.spec import Engine, Guest, Machine, Model, Service, Spec, Ssh
 from provision.spec_base import watcher
 
 S = TypeVar("S", bound=Spec)
@@ -23,6 +23,8 @@ S = TypeVar("S", bound=Spec)
 STAND_INS: dict[str, Callable[[int], Any]] = {
     "name": "unnamed-{}".format,
     "host": "unknown-{}".format,
+    "ssh": lambda count: Ssh(host=f"unknown-{count}"),
+    "network": lambda _: "isolated",
     "port": lambda count: 65000 - count,
     "id": lambda count: str(900000000 + count),
     "backend": lambda _: "lxc",
@@ -42,6 +44,7 @@ MEMBERS: dict[str, Callable[[int], Spec]] = {
         name=f"unnamed-{count}", engine=PARTS[Engine](count), model=PARTS[Model](count), port=65000 - count
     ),
     "guests": lambda count: Guest(name=f"unnamed-{count}", backend="lxc", id=str(900000000 + count)),
+    "machines": lambda count: Machine(name=f"unnamed-{count}", ssh=Ssh(host=f"unknown-{count}")),
 }
 """What stands for one of several that cannot be built at all, so that the others are judged as the whole that they
 are."""
@@ -56,12 +59,17 @@ DECIDES: dict[str, tuple[str, ...]] = {
     "model": ("flags",),
     "environment": ("flags",),
     "suite": ("version", "python", "wheelhouse"),
-    "gpus": ("kind", "flags"),
+    "gpus": ("kind", "flags", "gpus"),
     "mounts": ("folder",),
     "backend": ("id", "network", "mounts", "proxmox", "unprivileged"),
     "route": ("version", "flavour", "installer", "sha256"),
     "managed": ("services",),
-    "source": ("lock", "patches", "wheelhouse"),
+    "found": ("api_key_file",),
+    "source": ("lock", "patches", "wheelhouse", "folder", "path", "files", "token_file"),
+    "folder": ("path", "files", "token_file"),
+    "path": ("folder", "files", "token_file"),
+    "ip": ("gateway",),
+    "on": ("ssh",),
 }
 """Which other fields, at any depth of the same spec, are judged by a field."""
 
@@ -73,16 +81,23 @@ class Cannot(Exception):
 @dataclass
 class Mended:
     """What could be built of a spec; ``holes``: the fields that were left out or stand in; ``apart``: those of
-    them that stand in for a member, which is judged by itself, or for a part that decides about others."""
+    them that stand in for a member, which is judged by itself, or for a part that decides about others; ``between``:
+    what is wrong between fields that are right each for itself, which the reading of the file could not come to."""
 
     holes: list[Where] = field(default_factory=list)
     apart: list[Where] = field(default_factory=list)
+    between: list[tuple[Where, str]] = field(default_factory=list)
 
     def judged(self, wrong: Iterable[tuple[Where, str]]) -> Iterator[tuple[Where, str]]:
         """The reasons that no hole is behind."""
         for where, text in wrong:
             if not any(_behind(hole, where) for hole in self.holes):
                 yield where, text
+
+    def saw(self, error: ValidationError, at: Where) -> None:
+        """What the spec at this place says of its fields together. Before what is wrong becomes a hole."""
+        own = [((*at, *line["loc"]), line["msg"]) for line in error.errors() if line["type"] == REFUSED]
+        self.between += self.judged(own)
 
 
 def mended(reading: Reading, spec: S) -> tuple[S, Mended]:
@@ -113,6 +128,7 @@ def _spec(reading: Reading, spec: S, at: Where, how: Mended) -> S:
         try:
             return kind(**given)
         except ValidationError as error:
+            how.saw(error, at)
             places = {line["loc"] for line in error.errors()}
             for place in places:
                 _cut(kind, given, place, at, how)
@@ -138,8 +154,11 @@ def _cut(kind: type[Spec], given: dict[str, Any], place: Where, at: Where, how: 
         given[name] = members
     elif isinstance(value, list | tuple) and len(inner) > 1 and isinstance(value[int(inner[0])], Spec):
         index, members = int(inner[0]), list(value)
-        members[index] = _copy(members[index], inner[1:], (*at, name, index), how)
-        given[name] = members
+        try:
+            members[index] = _copy(members[index], inner[1:], (*at, name, index), how)
+            given[name] = members
+        except Cannot:
+            _cut(kind, given, (name,), at, how)
     elif (*at, name) in how.holes:
         raise Cannot
     else:

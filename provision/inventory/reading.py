@@ -56,6 +56,13 @@ class Reading:
             if isinstance(member, kind):
                 yield index, member
 
+    def hollow_fleets(self) -> Iterator[Fleet]:
+        """The fleets that were not built because one of their machines was not."""
+        for here in self.built.values():
+            inside = here.given.get("machines")
+            if isinstance(here.spec, Fleet) and isinstance(inside, list | tuple) and self.is_hollow(inside):
+                yield here.spec
+
     def line_of(self, spec: Spec, where: Where) -> int | None:
         """The line of the field ``where`` under ``spec``, or of the call that should hold it."""
         line = None

@@ -12,6 +12,7 @@ from pathlib import Path, PurePath
 from provision import inventory as inventories
 from provision.guest.mounts import mounts
 from provision.inventory import Inventory, InventoryRefused
+from provision.inventory.controller_rules import Files
 from provision.inventory.here import as_far_as_here
 from provision.migrate.ends import End, Role, at_one
 from provision.spec import Guest, Machine, Service
@@ -103,18 +104,15 @@ def _loaded(ask: Asked) -> list[Inventory]:
     for role, word in zip(_ROLES, (ask.source, ask.target), strict=True):
         # A dead source is not asked, and on the way back a machine that is not reached is told as such.
         here = role == "target" or not ask.cold
+        files: Files = "none" if not here else "all" if _forward(ask, role) else "way"
         try:
-            loaded.append(
-                inventories.load(
-                    word, files=here, names=here and ask.way != "rollback", forward=_forward(ask, role)
-                )
-            )
+            loaded.append(inventories.load(word, files=files, names=here and ask.way != "rollback"))
         except InventoryRefused as error:
             wrong += [reason for reason in _by_step(ask, word, error) if reason not in wrong]
     if not wrong:
         return loaded
     with suppress(InventoryRefused):
-        bare = [inventories.load(word, files=False, names=False) for word in (ask.source, ask.target)]
+        bare = [inventories.load(word, files="none", names=False) for word in (ask.source, ask.target)]
         if same := _same(ask, bare):
             raise ValueError(same)
     raise InventoryRefused(wrong)
@@ -126,7 +124,7 @@ def _by_step(ask: Asked, word: str, error: InventoryRefused) -> list[str]:
         return error.reasons
     others: list[str] = []
     try:
-        inventories.load(word, forward=False)
+        inventories.load(word, files="way")
     except InventoryRefused as also:
         others = also.reasons
     missing = [reason for reason in error.reasons if reason not in others]

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import importlib
 import sys
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from checks.asking import all_of
+from checks.errors import BadInput
 from checks.judged import AllAtOnce, Several
+from provision.given import Given, refuse
+
+if TYPE_CHECKING:
+    from provision.migrate.asked import Asked
 
 EPILOG = """
 \b
@@ -26,7 +33,44 @@ open, 130 interrupted, 143 and 129 the same by SIGTERM and SIGHUP.
 """
 
 
-@click.command(cls=AllAtOnce, epilog=EPILOG)
+_WAYS = ("resume", "rollback", "finalize", "dry_run")
+
+
+def _asked(given: Given) -> Asked:
+    from provision.migrate.asked import Asked
+
+    chosen = [name.replace("_", "-") for name in _WAYS if given[name]]
+    rest = {name: value for name, value in given.items() if name not in _WAYS}
+    return Asked(**rest, way=chosen[0] if chosen else "begin")
+
+
+def _contradictions(given: Given) -> list[str]:
+    chosen = [name.replace("_", "-") for name in _WAYS if given[name]]
+    models_from = given["models_from"] or ""
+    wrong = []
+    if len(chosen) > 1:
+        wrong.append(f"--{' and --'.join(chosen)}: one at a time")
+    if given["remove_models"] and not given["finalize"]:
+        wrong.append("--remove-models goes with --finalize: before that they are the way back")
+    if given["source_is_off"] and not given["cold"]:
+        wrong.append("--source-is-off goes with --cold: a source that is there is asked")
+    if models_from and not (given["cold"] and models_from.startswith("/")):
+        wrong.append("--models-from takes an absolute path on the target's machine, and goes with --cold")
+    return wrong
+
+
+def _refuse(given: Given) -> None:
+    """Raises BadInput with the contradictions, and what is wrong with the two inventories."""
+    from provision.migrate.asked import both_ends
+
+    with all_of() as ask:
+        for text in _contradictions(given):
+            ask.refuse(True, text)
+        if given["source"] and given["target"]:
+            ask(refuse, lambda: both_ends(_asked(given)))
+
+
+@click.command(cls=AllAtOnce, epilog=EPILOG, also=_refuse)
 @click.argument("source")
 @click.argument("target")
 @click.option("--service", metavar="NAME", help="Which service, where both inventories name several.")
@@ -61,22 +105,7 @@ open, 130 interrupted, 143 and 129 the same by SIGTERM and SIGHUP.
     "--reboot", is_flag=True, help="The target may reboot, also where its inventory does not allow it."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (schema provision/1) on stdout.")
-def migrate(
-    source: str,
-    target: str,
-    service: str | None,
-    resume: bool,
-    rollback: bool,
-    finalize: bool,
-    remove_models: bool,
-    dry_run: bool,
-    cold: bool,
-    source_is_off: bool,
-    models_from: str,
-    yes: bool,
-    reboot: bool,
-    as_json: bool,
-) -> None:
+def migrate(**given: Any) -> None:
     """Moves a live service to another machine: copied while it serves, proven there, and only then switched to.
 
     SOURCE and TARGET are inventories that both name the service: a file, or a bare word for inventories/<word>.py. The
@@ -84,38 +113,12 @@ def migrate(
     source. A step that fails before the drain leaves the source serving; one that fails after it is taken back by
     itself. The source's files are never changed, so until --finalize there is a way back in seconds.
     """
-    ways = {"resume": resume, "rollback": rollback, "finalize": finalize, "dry-run": dry_run}
-    chosen = [name for name, on in ways.items() if on]
-    wrong = []
-    if len(chosen) > 1:
-        wrong.append(f"--{' and --'.join(chosen)}: one at a time")
-    if remove_models and not finalize:
-        wrong.append("--remove-models goes with --finalize: before that they are the way back")
-    if source_is_off and not cold:
-        wrong.append("--source-is-off goes with --cold: a source that is there is asked")
-    if models_from and not (cold and models_from.startswith("/")):
-        wrong.append("--models-from takes an absolute path on the target's machine, and goes with --cold")
-    if wrong:
-        raise Several(wrong, click.get_current_context())
+    if _contradictions(given):
+        try:
+            _refuse(given)
+        except BadInput as error:
+            raise Several(str(error).splitlines(), click.get_current_context()) from None
     importlib.import_module("pyinfra_cli")
     from provision.migrate import run
-    from provision.migrate.asked import Asked
 
-    way = chosen[0] if chosen else "begin"
-    sys.exit(
-        run.migrate(
-            Asked(
-                source,
-                target,
-                service,
-                way,
-                cold,
-                models_from,
-                yes,
-                as_json,
-                reboot,
-                remove_models,
-                source_is_off,
-            )
-        )
-    )
+    sys.exit(run.migrate(_asked(given)))

@@ -43,16 +43,21 @@ def assign(ask: Asked) -> int:
     return finish(lambda: _assign(ask), "assign", ask.as_json)
 
 
-def _check_vmid(ask: Asked) -> None:
-    if ask.vmid is not None and ask.to != "vm":
+def which(bdf: str, to: To, vmid: str | None) -> Bdf:
+    """The GPU that is named. Raises ValueError and InventoryRefused for what is wrong with these."""
+    return together(lambda: Bdf.parse(bdf), lambda: _check_vmid(to, vmid))[0]
+
+
+def _check_vmid(to: To, vmid: str | None) -> None:
+    if vmid is not None and to != "vm":
         raise ValueError("--vmid names who gets the GPU: it goes with vm, not with lxc")
-    if ask.vmid is not None and not re.fullmatch(r"[1-9]\d{2,8}", ask.vmid):
-        raise ValueError(f"--vmid {ask.vmid}: a Proxmox vmid is a number from 100 to 999999999")
+    if vmid is not None and not re.fullmatch(r"[1-9]\d{2,8}", vmid):
+        raise ValueError(f"--vmid {vmid}: a Proxmox vmid is a number from 100 to 999999999")
 
 
 def _assign(ask: Asked) -> Answer:
-    (bdf, _), loaded = together(
-        lambda: together(lambda: Bdf.parse(ask.bdf), lambda: _check_vmid(ask)),
+    bdf, loaded = together(
+        lambda: which(ask.bdf, ask.to, ask.vmid),
         lambda: inventories.load(ask.inventory, ask.limit),
     )
     machine = meant(loaded.selected(ask.limit).machines, bdf, ask.to)

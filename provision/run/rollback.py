@@ -52,7 +52,7 @@ def rollback(name: str, limit: Sequence[str], yes: bool, as_json: bool, may_rebo
 
 
 def _rollback(name: str, limit: Sequence[str], yes: bool, as_json: bool, may_reboot: bool) -> Answer:
-    loaded = inventory.load(name, limit, names=False, forward=False)
+    loaded = inventory.load(name, limit, names=False, files="reach")
     here = {one.name: as_far_as_here(one) for one in loaded.machines}
     with connected(loaded, limit, (), f"rollback {name}", may_reboot, here) as run:
         session: Session = run.session

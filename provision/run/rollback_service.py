@@ -59,7 +59,7 @@ def rollback(name: str, limit: Sequence[str], wanted: str, yes: bool, as_json: b
 
 
 def _rollback(name: str, limit: Sequence[str], wanted: str, yes: bool, as_json: bool) -> Answer:
-    loaded = inventory.load(name, limit, names=False, forward=False)
+    loaded = inventory.load(name, limit, names=False, files="reach")
     here = {one.name: as_far_as_here(one) for one in loaded.machines}
     with connected(loaded, limit, (), f"rollback {name} --service {wanted}", False, here) as run:
         session: Session = run.session

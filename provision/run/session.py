@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -155,11 +155,11 @@ class Session:
         """Something changed on the machine: what was seen is no longer trusted."""
         self._observed.pop(machine.name, None)
 
-    def plan(self, machine: Machine) -> Plan:
-        """The part of the machine's plan that this run was asked for."""
+    def plan(self, machine: Machine, without: Collection[str] = ()) -> Plan:
+        """What this run was asked for of the machine's plan. ``without``: guests of which nothing is decided."""
         handover = self.handovers.get(machine.name)
         while True:
-            plan = plan_machine(machine, self.wanted(machine), self.observed(machine), handover)
+            plan = plan_machine(machine, self.wanted(machine), self.observed(machine).but(without), handover)
             plan = restrict(plan, self.phases, self.hosts_in_limit(machine))
             if not self.hub.ask(plan):
                 return plan

@@ -8,6 +8,7 @@ import sys
 import click
 
 from checks.judged import AllAtOnce
+from provision import given
 
 EPILOG = """
 \b
@@ -22,7 +23,7 @@ Exit codes: 0 looked, whatever was seen (the word is in "state"), 1 a machine co
 """
 
 
-@click.command(cls=AllAtOnce, epilog=EPILOG)
+@click.command(cls=AllAtOnce, epilog=EPILOG, also=given.a_look)
 @click.argument("inventory")
 @click.option(
     "--limit", multiple=True, metavar="NAME", help="Only these machines, guests or groups; wildcards count."

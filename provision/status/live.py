@@ -9,6 +9,7 @@ from pathlib import Path
 from checks.snapshot import CouldNotLook
 from provision import inventory as inventories
 from provision.host.observe import observe
+from provision.inventory.here import as_far_as_here, lacking
 from provision.plan import PHASES
 from provision.planner import settle
 from provision.printable import say_on_stderr
@@ -27,7 +28,7 @@ def status(inventory: str, limit: Sequence[str], as_json: bool) -> int:
 
 
 def _status(inventory: str, limit: Sequence[str], as_json: bool) -> Answer:
-    loaded = inventories.load(inventory, limit)
+    loaded = inventories.load(inventory, limit, files="reach")
     chosen = loaded.selected(limit)
     found = []
     down = False
@@ -55,11 +56,18 @@ def _status(inventory: str, limit: Sequence[str], as_json: bool) -> Answer:
     return Answer(EXIT_ERROR if down else EXIT_DONE, {"machines": documents})
 
 
-def _of(path: Path, machine: Machine, hosts: Sequence[str], inventory: str) -> Status:
+def _of(path: Path, whole: Machine, hosts: Sequence[str], inventory: str) -> Status:
+    """What this controller has no files for is shown as far as the machine itself tells it, and not judged."""
+    machine, lacks = as_far_as_here(whole), lacking(whole)
     with runner.connected(
-        path, limit=hosts, phases=PHASES, reason=f"status {inventory}", say=say_on_stderr
+        path,
+        limit=hosts,
+        phases=PHASES,
+        reason=f"status {inventory}",
+        say=say_on_stderr,
+        machines={machine.name: machine},
     ) as run:
-        plan = run.session.plan(machine)
+        plan = run.session.plan(machine, lacks)
         host = run.session.host(machine.host_name)
         beside = observe(host, list(looks.REQUESTS))
         try:
@@ -78,7 +86,8 @@ def _of(path: Path, machine: Machine, hosts: Sequence[str], inventory: str) -> S
                 observed.guests.get(guest.name),
             )
             for guest in machine.guests
+            if guest.name not in lacks
         }
-        status = status_of(machine, plan, observed, beside, digests, reasons, services)
+        status = status_of(machine, plan, observed, beside, digests, reasons, services, lacks)
     held = status.locked_by
     return replace(status, locked_by=describe(held)) if held not in (None, "unknown") else status

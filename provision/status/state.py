@@ -23,7 +23,8 @@ S = TypeVar("S")
 
 @dataclass(frozen=True)
 class Status:
-    """``state``: ``in sync``, ``pending`` (a plan has something to do), ``refused`` (a plan would be), ``unknown``."""
+    """``state``: ``in sync``, ``pending`` (a plan has something to do), ``refused`` (a plan would be), ``unknown`` (a
+    machine that could not be looked at, or guests that could not be judged)."""
 
     machine: str
     state: Literal["in sync", "pending", "refused", "unknown"]
@@ -86,10 +87,14 @@ def status_of(
     digests: Snapshot | None,
     reasons: Mapping[str, str],
     services: Mapping[str, Sequence[DesiredService]] | None = None,
+    lacks: Mapping[str, Sequence[str]] | None = None,
 ) -> Status:
     """``beside``: the answer to ``looks.REQUESTS``; ``digests``: that to ``looks.drift_requests``; ``reasons``: what
-    runs were for, by their id; ``services``: kpro's own, by the name of their guest, as they should be."""
-    unknown: dict[str, str] = {}
+    runs were for, by their id; ``services``: kpro's own, by the name of their guest, as they should be; ``lacks``: why
+    the plan decided nothing of a guest, by its name."""
+    unknown = {
+        f"whether {name} is as the inventory says": _not_here(why) for name, why in (lacks or {}).items()
+    }
 
     def ask(what: str, read: Callable[[], T], otherwise: S) -> T | S:
         try:
@@ -110,7 +115,7 @@ def status_of(
     armed = ask("confirmation", lambda: _armed(host), UNKNOWN)
     return Status(
         machine.name,
-        "refused" if plan.refusals else "pending" if plan.items else "in sync",
+        "refused" if plan.refusals else "pending" if plan.items else "unknown" if lacks else "in sync",
         cut_over.pending(plan.items, guests),
         tuple(map(str, plan.refusals)),
         driver,
@@ -124,6 +129,10 @@ def status_of(
         unknown,
         ask("migrations", lambda: tuple(map(asdict, standing.records(machine, host))), ()),
     )
+
+
+def _not_here(why: Sequence[str]) -> str:
+    return f"this controller lacks what it would be held against: {'; '.join(why)}"
 
 
 def _kernel(host: Snapshot) -> str:

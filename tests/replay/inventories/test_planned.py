@@ -77,7 +77,7 @@ def demo_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "known_hosts": str(tmp_path / "id"),
     }
     (tmp_path / demo.HOST_FILE).write_text(json.dumps(state))
-    (machine,) = load("demo", files=False, names=False).machines
+    (machine,) = load("demo", files="none", names=False).machines
     service = machine.guests[0].services[0]
     for folder, file in (
         (service.engine.wheelhouse, "kpro_standin-1.0.0-py3-none-any.whl"),

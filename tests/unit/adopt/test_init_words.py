@@ -15,7 +15,7 @@ from provision.run.errors import RunError
 
 
 def asked(host: str = "root@kpro6", output: Path | None = None) -> run.Asked:
-    return answer._asked(host, None, output, None, None, None, False)
+    return answer.asked(host, None, output, None, None, None, False)
 
 
 @pytest.mark.parametrize("host", ["@lokal", "@", "-oProxyCommand=x", "root@box:70000", "a b"])
@@ -44,12 +44,12 @@ def test_a_host_is_what_record_and_inspect_take_too(word: str, host: str, port: 
 
 def test_two_ports_are_one_too_many_and_every_mistake_is_told_at_once() -> None:
     with pytest.raises(ValueError, match=r"two ports of its sshd: give one$"):
-        answer._asked("root@box:22", None, None, 23, None, None, False)
-    both = answer._asked("root@box:22", None, None, 22, None, None, False).ssh
+        answer.asked("root@box:22", None, None, 23, None, None, False)
+    both = answer.asked("root@box:22", None, None, 22, None, None, False).ssh
     assert both is not None
     assert both.port == 22
     with pytest.raises(ValueError, match="is no host") as refused:
-        answer._asked("a b", "X_", Path("/no/such/x.txt"), None, None, None, False)
+        answer.asked("a b", "X_", Path("/no/such/x.txt"), None, None, None, False)
     assert [line.split(" ")[0] for line in str(refused.value).splitlines()] == [
         "'a",
         "--name",

@@ -145,10 +145,126 @@ def test_what_is_right_is_read_once_and_one_mistake_keeps_its_own_error(tmp_path
     with pytest.raises(BadInput, match=r"^bad1$"):
         command.main(["--b", "bad1"], standalone_mode=False)
     with pytest.raises(click.NoSuchOption):
-        command.main(["--d", "--b", "bad1"], standalone_mode=False)
+        command.main(["--d", "--b", "good"], standalone_mode=False)
     with pytest.raises(Several) as several:
         command.main(["--b", "bad1", "more"], standalone_mode=False)
     assert "more" in several.value.reasons[1]
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        # What there is not, beside a wrong value, a file that is not there, and what is missing.
+        (
+            ("gpus", "--nonsense", "--expect", "x", "--since", "/no/file", "--mask"),
+            ("'--nonsense'", "'--expect'", "/no/file", "--mask"),
+        ),
+        (
+            ("fit", "no/model", "--zzz=3"),
+            ("'--zzz'", "no/model is no", "'--engine'", "'--gpus'", "'--context'"),
+        ),
+        (
+            ("fit", "a", "b", "-x", "--mtp"),
+            ("'-x'", "a is no", "(b)", "'--e", "'--g", "'--c", "a drafter needs -k"),
+        ),
+        (("compare", "no1", "no2", "--pasive"), ("Did you mean '--passive'?", "at no1", "at no2")),
+        (
+            ("drafter", "no1", "--target", "no2", "--engine", "vlm==1", "-z"),
+            ("'-z'", "no1", "no2", "no engine"),
+        ),
+        (
+            ("flags", "--engine", "vlm==1", "--zz", "--host", "h", "--", "--x"),
+            ("'--zz'", "vlm==1", "--host:"),
+        ),
+        (("all", "nowhere", "--zz", "--env", "e", "--unit", "u"), ("'--zz'", "no address", "each name")),
+        (
+            ("serve", "http://h", "--zz", "--baseline", "no1", "--replay", "no2", "--limit", "a=b"),
+            ("'--zz'", "give either", "no1", "no2", "no such limit"),
+        ),
+        (
+            ("load", "--zz", "--replay", "no", "--record", "/no/file"),
+            ("'--zz'", "record no:", "/no is not there"),
+        ),
+        (
+            ("nccl", "--zz", "--size", "x", "--nnodes", "2", "--pid", "1", "--unit", "u"),
+            ("'--zz'", "x", "ive one", "--rdzv"),
+        ),
+        # What is near is taken for what was meant: its value is judged, and it is not missed.
+        (("gpus", "--expct", "x", "--host=-o"), ("'--expct'", "'--expect': 'x'", "--host '-o'")),
+        (("fit", "--engin", "vllm==1", "--gpus", "2x48G"), ("'--engin'", "'MODEL_DIR'", "'--context'")),
+        (("gpus", "--recrd", "--expect", "x"), ("'--recrd'", "'--expect'")),
+        (("gpus", "--masc=3", "--expect", "x"), ("'--masc'", "'--mask' does not take", "'--expect'")),
+        # A word behind an option that there is not may be its value: nothing is said of it, nor of arguments.
+        (("fit", "--zzz", "no/model", "--gpus", "q"), ("'--zzz'", "--gpus 'q'", "'--engine'", "'--context'")),
+        (("serve", "--zzz", "http://127.0.0.1:1", "--seconds", "x"), ("'--zzz'", "'--seconds'")),
+        # An option without its value, a flag with one.
+        (
+            ("gpus", "--mask=1", "--expect", "x", "--since"),
+            ("'--mask' does not", "'--since' requires", "'--expect'"),
+        ),
+        (
+            ("fit", "no/model", "--gpus", "2x48G", "--context", "5", "--engine"),
+            ("'--engine' requires", "no/model"),
+        ),
+        (("gpus", "--json", "--format", "nagios", "--zz"), ("'--zz'", "contradict each other")),
+    ],
+)
+def test_what_the_grammar_does_not_take_hides_nothing(
+    args: tuple[str, ...], said: tuple[str, ...], provcheck: Callable[..., Any]
+) -> None:
+    test_all_mistakes_are_told_a_line_each(args, said, provcheck)
+
+
+BAD = """from provision.spec import Machine, Ssh
+machine = Machine(name="Bad!")
+metal, guests = machine.pyinfra_groups()
+"""
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("plan", "bad.py", "--zzz", "--phases", "q"), ("'--zzz'", "'q'", "machine.name")),
+        (("apply", "bad.py", "--batch", "x", "--phases", "q"), ("'--batch'", "'q'", "machine.name")),
+        (("rollback", "bad.py", "--limmit", "x"), ("Did you mean '--limit'", "machine.name")),
+        (("status", "bad.py", "more"), ("(more)", "machine.name")),
+        (("status", "bad.py", "--jsn"), ("Did you mean '--json'", "machine.name")),
+        (
+            ("inspect", "bad.py", "--sysrot", "/no/dir"),
+            ("Did you mean '--sysroot'", "/no/dir", "machine.name"),
+        ),
+        (("record", "bad.py", "/etc", "--zz"), ("'--zz'", "/etc is not empty", "machine.name")),
+        (("assign", "bad.py", "zz", "vmm", "--vmid", "3"), ("'vmm'", "'zz'", "--vmid 3", "machine.name")),
+        (
+            ("init", "@local", "--port", "x", "--key", "k", "--name", "A!"),
+            ("'x'", "@local is", "--name 'A!'"),
+        ),
+        (
+            ("migrate", "bad.py", "nowhere", "--zz", "--source-is-off"),
+            ("'--zz'", "--cold", "machine.name", "nowhere"),
+        ),
+        (
+            ("migrate", "bad.py", "nowhere", "--resume", "--rollback"),
+            ("one at a time", "machine.name", "nowhere"),
+        ),
+        (("build-driver", "--drver", "x", "--kernel", "y"), ("'--drver'", "--driver: 'x'", "--kernel: 'y'")),
+        # What was not given is not judged, and nothing is asked beside a right line.
+        (("status", "--zzz"), ("'--zzz'", "'INVENTORY'")),
+        (("inspect", "@local", "--zzz"), ("'--zzz'",)),
+        (("migrate", "bad.py", "--zzz"), ("'--zzz'", "'TARGET'")),
+    ],
+)
+def test_provision_tells_the_inventory_in_the_same_round(
+    args: tuple[str, ...], said: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bad.py").write_text(BAD)
+    done = CliRunner().invoke(provision, args)
+    lines = [line for line in done.output.splitlines() if line.startswith("Error: ")]
+    assert done.exit_code == 2, done.output
+    assert len(lines) == len(said), done.output
+    for text in said:
+        assert any(text in line for line in lines), (text, done.output)
 
 
 def bad(text: str) -> str:

@@ -28,7 +28,7 @@ def test_every_output_that_a_record_writes_is_known(name: str) -> None:
             for path in ("/etc/pve/lxc/7.conf", "/var/lib/lxc/a/config")
         }
     )
-    loaded = load(str(INVENTORIES / f"{name}.py"), (), files=False, names=False)
+    loaded = load(str(INVENTORIES / f"{name}.py"), (), files="none", names=False)
     for one in loaded.machines:
         wanted = [*planned(one), *requests(one), *RECORDED, *_states(guests)]
         names = {request.split(":")[1] for request in wanted if request.startswith("cmd:")}

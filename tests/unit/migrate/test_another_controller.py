@@ -112,7 +112,7 @@ def test_a_name_that_does_not_resolve_is_a_machine_that_is_not_reached_on_the_wa
 def test_where_nothing_is_missing_the_machine_is_the_very_same(tmp_path: Path) -> None:
     away = tmp_path / "away"
     asked(tmp_path, "rollback")
-    (machine,) = load(str(tmp_path / "b.py"), forward=False, names=False).machines
+    (machine,) = load(str(tmp_path / "b.py"), files="way", names=False).machines
     here = as_far_as_here(machine)
     assert here is not machine
     (service,) = here.guests[0].services

@@ -74,7 +74,7 @@ class Desk:
         return text
 
     def load(self, *changes: Change, limit: Sequence[str] = (), **how: Any) -> Inventory:
-        return load(str(self.write(self.valid(*changes))), limit, **{"files": False, "names": False, **how})
+        return load(str(self.write(self.valid(*changes))), limit, **{"files": "none", "names": False, **how})
 
     def reasons(self, *changes: Change, **how: Any) -> list[str]:
         """Why the changed inventory is refused."""
@@ -84,7 +84,7 @@ class Desk:
 
     def reasons_of(self, text: str, **how: Any) -> list[str]:
         with pytest.raises(InventoryRefused) as refused:
-            load(str(self.write(text)), **{"files": False, "names": False, **how})
+            load(str(self.write(text)), **{"files": "none", "names": False, **how})
         return refused.value.reasons
 
 

@@ -97,13 +97,13 @@ def test_all_mistakes_are_told_in_one_round(desk: Any) -> None:
 def test_a_hook_that_is_not_on_this_controller_is_refused(desk: Any, tmp_path: Path) -> None:
     (tmp_path / "plain").write_text("no program")
     text = f"traffic=Hooks({COMMANDS.replace('/bin/true', str(tmp_path / 'plain'), 1)})"
-    (reason,) = reasons(desk, text, files=True)
+    (reason,) = reasons(desk, text, files="all")
     assert "traffic.drain[0]: there is no program" in reason
 
 
 def test_the_key_of_the_proxy_s_host_must_lie_on_this_controller(desk: Any) -> None:
     text = 'traffic=HAProxy(backend="b", source="x", target="y", on="ssh", ssh=Ssh(host="l", key="/nope"))'
-    (reason,) = reasons(desk, text, files=True)
+    (reason,) = reasons(desk, text, files="all")
     assert "traffic.ssh.key: there is no file /nope" in reason
 
 

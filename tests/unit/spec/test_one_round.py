@@ -24,7 +24,7 @@ def test_form_rules_and_files_are_judged_in_one_round(desk: Any) -> None:
         ('version="0.20.1"', 'version="0.20.1", lock="/nowhere/lock"'),
         ('host="node1.example"', 'host="node1.example", key="/nowhere/id"'),
         KEY,
-        files=True,
+        files="all",
     )
     assert fields(reasons) == {
         f"{FIRST}.port",
@@ -40,7 +40,7 @@ def test_the_wrong_service_itself_is_judged_by_the_rest_of_it(desk: Any) -> None
         ("port=8001", 'port="8001"'),
         ('"plain"', '"plane"'),
         ('port="8001"', 'port="8001", api_key_file="/nowhere/key"'),
-        files=True,
+        files="all",
     )
     assert fields(reasons) == {f"{SECOND}.port", f"{SECOND}.profile", f"{SECOND}.api_key_file"}
 
@@ -66,7 +66,7 @@ def test_the_wrong_service_itself_is_judged_by_the_rest_of_it(desk: Any) -> None
 )
 def test_what_stands_in_for_a_mistake_is_never_complained_of(desk: Any, change: tuple[str, str]) -> None:
     (alone,) = desk.reasons(change)
-    more = [reason for reason in desk.reasons(change, KEY, files=True) if "more may follow" not in reason]
+    more = [reason for reason in desk.reasons(change, KEY, files="all") if "more may follow" not in reason]
     assert len(more) == 2
     assert alone.split(" (")[0] in more[0]
     assert NO_KEY in more[1]
@@ -74,7 +74,7 @@ def test_what_stands_in_for_a_mistake_is_never_complained_of(desk: Any, change: 
 
 def test_where_nothing_can_stand_in_the_rest_is_judged_and_more_is_announced(desk: Any) -> None:
     change = ('version="0.20.1"', "version=0.2")
-    reasons = desk.reasons(change, KEY, ('"sglang-mtp"', '"sglang"'), files=True)
+    reasons = desk.reasons(change, KEY, ('"sglang-mtp"', '"sglang"'), files="all")
     assert fields(reasons) == {
         f"{SECOND}.engine.version",
         f"{FIRST}.profile",
@@ -106,9 +106,9 @@ def test_what_is_wrong_in_one_service_hides_nothing_of_the_others_their_guest_an
         ('version="580.159.04"', 'version="535.261.03"'),
         ("port=8001", 'port=8001, api_key_file="/nowhere/key"'),
     )
-    alone = fields(desk.reasons(*others, files=True))
+    alone = fields(desk.reasons(*others, files="all"))
     assert {f"{FIRST}.profile", "machine.driver.version", f"{SECOND}.api_key_file"} <= alone
-    told = desk.reasons(change, *others, files=True)
+    told = desk.reasons(change, *others, files="all")
     assert fields(told) >= alone
     assert any(reason.startswith(wrong) for reason in told)
     assert not any("unnamed" in reason or "standin" in reason for reason in told)
@@ -197,14 +197,14 @@ def test_a_bare_drafter_is_refused_before_anything_is_built(desk: Any, tmp_path:
     )
     no_mount = ('mounts=[Mount(source="/tank/models", target="/srv/models")],', "")
     version = ('"0.20.1"', '"0.33.0"')
-    found = desk.reasons(drafted, no_mount, version, files=True)
+    found = desk.reasons(drafted, no_mount, version, files="all")
     (reason,) = [reason for reason in found if reason.startswith(f"{SECOND}.drafter.folder")]
     assert "has weights and no config.json" in reason
     assert (
         f"provcheck drafter {folder} --target '<folder of a/target>' --engine vllm==0.33.0 --write" in reason
     )
     (folder / "config.json").write_text("{}")
-    left = desk.reasons(drafted, no_mount, version, ("port=8001", 'port="8001"'), files=True)
+    left = desk.reasons(drafted, no_mount, version, ("port=8001", 'port="8001"'), files="all")
     assert fields(left) == {f"{SECOND}.port"}
 
 
@@ -230,5 +230,5 @@ def test_a_drafter_that_does_not_fit_the_target_beside_it_is_refused_unless_sile
     text = desk.valid(*changes)
     at = text.index('name="second"')
     text = text[:at] + text[at:].replace('revision="1" * 40', f'revision="1" * 40, folder="{target}"', 1)
-    told = [reason for reason in desk.reasons_of(text, files=True) if f"{SECOND}.drafter.folder" in reason]
+    told = [reason for reason in desk.reasons_of(text, files="all") if f"{SECOND}.drafter.folder" in reason]
     assert bool(told) is (red and not hushed), told

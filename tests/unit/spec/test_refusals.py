@@ -13,7 +13,7 @@ from provision.data import engines
 from provision.inventory import InventoryRefused, load
 from provision.spec import Machine
 
-OFFLINE: Any = {"files": False, "names": False}
+OFFLINE: Any = {"files": "none", "names": False}
 FIRST = "machine.guests[0].services[0]"
 SECOND = "machine.guests[0].services[1]"
 CANDIDATE = (

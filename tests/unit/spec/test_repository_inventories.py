@@ -33,7 +33,7 @@ def loaded(repo_root: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[st
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("KPRO_DEMO_DIR", str(virtual_host(tmp_path_factory.mktemp("demo"))))
         return {
-            name: load(str(repo_root / "inventories" / f"{name}.py"), files=False, names=False)
+            name: load(str(repo_root / "inventories" / f"{name}.py"), files="none", names=False)
             for name in NAMES
         }
 
@@ -142,7 +142,7 @@ def test_without_a_virtual_host_the_demo_says_what_to_do(
     if change is not None:
         virtual_host(tmp_path, **change)
     with pytest.raises(InventoryRefused) as refused:
-        load(str(repo_root / "inventories" / "demo.py"), files=False, names=False)
+        load(str(repo_root / "inventories" / "demo.py"), files="none", names=False)
     (reason,) = refused.value.reasons
     assert said in reason
     assert "provision demo --keep" in reason
@@ -184,7 +184,7 @@ def test_the_demo_s_files_lie_where_it_is_told(
     monkeypatch.delenv("KPRO_DEMO_DIR", raising=False)
 
     def wheelhouse() -> Path | None:
-        return load(path, files=False).machines[0].guests[0].services[0].engine.wheelhouse
+        return load(path, files="none").machines[0].guests[0].services[0].engine.wheelhouse
 
     assert wheelhouse() == tmp_path / "cache" / "kpro" / "demo" / "wheels"
     monkeypatch.setenv("KPRO_DEMO_DIR", str(tmp_path / "mine"))
