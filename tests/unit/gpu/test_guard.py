@@ -54,6 +54,15 @@ def test_a_process_counts_only_when_it_was_looked_at_before_its_first_collective
     assert "0.50 s after" in guard.judge(rows, {"VLLM::Worker": 2}, 2.5)[0]
 
 
+def test_what_is_told_counts_processes_and_names_those_without() -> None:
+    rows = [row(1, "multiprocessing.spawn"), row(1, "VLLM::Worker"), row(2, "VLLM::Worker")]
+    assert guard.told(rows) == "multicast off in 2 of 2 processes that loaded NCCL"
+    rows.append(row(3, None, missing=("NCCL_NVLS_ENABLE",)))
+    assert guard.told(rows).endswith(
+        "2 of 3 processes that loaded NCCL; 1 that do not communicate were started without"
+    )
+
+
 def test_a_process_that_loads_nccl_and_communicates_without_them_is_ended(tmp_path: Path) -> None:
     library = tmp_path / "libnccl.so.2"
     library.write_bytes(b"x" * 4096)
