@@ -2,7 +2,8 @@
 ``parse_vm_config``). Pure.
 
 Blank lines mean nothing; a line that begins with ``#`` is the description; ``[PENDING]``, in any case, begins what the
-next start applies, ``[special:…]`` is no snapshot, any other ``[name]`` begins a snapshot; everything else is
+next start applies, ``[name]`` of a letter and at least one more begins a snapshot; what follows any other line in
+brackets, ``[special:…]`` or one with a blank in it, is passed over up to the next of them; everything else is
 ``key: value``, white space around the value being no part of it. Of a key that stands twice in a section the last wins.
 """
 
@@ -16,9 +17,9 @@ CURRENT = ""
 PENDING = "[PENDING]"
 """How the two sections without a name of their own are called here; snapshots have theirs."""
 
-_SECTION = re.compile(r"\[([^\]\s]+)\]\s*")
+_SECTION = re.compile(r"\[([^\]]*)\]\s*", re.ASCII)
+_SNAPSHOT = re.compile(r"[a-z][a-z0-9_-]+", re.IGNORECASE | re.ASCII)
 _SETTING = re.compile(r"([A-Za-z][A-Za-z_-]*[0-9]*):\s*(.*?)\s*")
-_SPECIAL = "special:"
 _TRUE = ("1", "on", "yes", "true")
 
 
@@ -35,12 +36,13 @@ class Setting:
 def settings(text: str) -> dict[tuple[str, str], Setting]:
     """What the file sets, by section and key."""
     found = {}
-    section = CURRENT
+    section: str | None = CURRENT
     for number, line in enumerate(text.split("\n"), 1):
         header = _SECTION.fullmatch(line)
         if header is not None:
-            section = PENDING if header[1].upper() == "PENDING" else header[1]
-        elif section.startswith(_SPECIAL):
+            known = header[1] if _SNAPSHOT.fullmatch(header[1]) else None
+            section = PENDING if header[1].upper() == "PENDING" else known
+        elif section is None:
             continue
         elif (match := _SETTING.fullmatch(line)) is not None and not line.startswith("#"):
             found[section, match[1]] = Setting(section, match[1], match[2], number)

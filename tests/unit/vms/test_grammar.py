@@ -92,6 +92,14 @@ def test_the_pending_section_is_found_in_any_spelling(header: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "header", ["[my machine]", "[x]", "[1st]", "[special:fleecing]", "[SPECIAL:x]", "[]", "[é1]"]
+)
+def test_what_follows_a_header_that_is_none_is_passed_over_up_to_the_next(header: str) -> None:
+    text = f"hostpci0: 42:00\n{header}\nhostpci1: 61:00\n[before] \nhostpci2: 21:00\n"
+    assert set(grammar.settings(text)) == {(CURRENT, "hostpci0"), ("before", "hostpci2")}
+
+
+@pytest.mark.parametrize(
     ("value", "pairs"),
     [
         ("0000:01:00,pcie=1", {"host": "0000:01:00", "pcie": "1"}),
