@@ -93,7 +93,8 @@ def both_ends(ask: Asked) -> tuple[End, End, tuple[Path, Path]]:
 
 def _forward(ask: Asked, role: Role) -> bool:
     """Is everything read that the inventory of this end names on the controller? A way back, and an end, need only what
-    leads to the machines and what leads the clients; a run that goes on has to do with its target alone."""
+    leads to the machines: a source that serves again helps, also where what leads its clients is not here. A run that
+    goes on has to do with its target alone."""
     return ask.way in ("begin", "dry-run") or (ask.way == "resume" and role == "target")
 
 
@@ -104,7 +105,7 @@ def _loaded(ask: Asked) -> list[Inventory]:
     for role, word in zip(_ROLES, (ask.source, ask.target), strict=True):
         # A dead source is not asked, and on the way back a machine that is not reached is told as such.
         here = role == "target" or not ask.cold
-        files: Files = "none" if not here else "all" if _forward(ask, role) else "way"
+        files: Files = "none" if not here else "all" if _forward(ask, role) else "reach"
         try:
             loaded.append(inventories.load(word, files=files, names=here and ask.way != "rollback"))
         except InventoryRefused as error:

@@ -72,7 +72,7 @@ def back_seconds(m: Moving) -> int:
 
 def bring_back(m: Moving) -> str:
     """The source serves: fence away, started, seen generating, and only then requests go to it."""
-    source, m.back = m.living(), "begun"
+    source, m.back, m.unled = m.living(), "begun", False
     fence.take_away(source, m.run)
     serving.start(source, m.run, source.service.ready_seconds, m.say)
     said = f"{source.service.name} generates on {source.name} again"
@@ -81,11 +81,24 @@ def bring_back(m: Moving) -> str:
             m.traffic.back()
             m.traffic.settled("source", SETTLE_SECONDS)
         except ActFailed as error:
+            m.unled = True
             raise ActFailed(f"{said}, and requests are not led to it: {error}") from error
         said += ", and requests go to it"
     # The state files say so from here on: whoever looks meanwhile is led to what is left.
     m.back = "serves"
     return said
+
+
+def may_take_away(m: Moving) -> str:
+    """Empty, or why the target's service stays: somebody else has led clients to it. What cannot be told keeps nobody:
+    the source serves, and this run has led nobody to the target, or has seen them led back."""
+    seen = m.traffic.state() if m.traffic is not None else None
+    if seen is None or seen.who != "target":
+        return ""
+    return (
+        f"warm: requests of {m.target.service.name} go to {m.target.name}, and this run has not led them there: "
+        f"{seen.said}; so it is left as it is. Next: lead them to {m.peer}, then run it again"
+    )
 
 
 def may_switch(m: Moving) -> str:

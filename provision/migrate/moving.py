@@ -76,6 +76,8 @@ class Moving:
     """When the drain began (monotonic clock); None: it has not."""
     unserved: str = ""
     """Why the source could not be brought back by the last try; empty: it was, or nobody tried."""
+    unled: bool = False
+    """Does the source serve again, and were requests not seen to go to it?"""
     led: bool = False
     """Had requests been led to the target when that was tried, or was it begun?"""
 

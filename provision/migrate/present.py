@@ -127,7 +127,19 @@ def back(m: Moving, left: Sequence[str], source: str, target: str) -> None:
 
 def _unserved(m: Moving) -> None:
     """Loud, and the last thing before what to do: what a source that could not be brought back means for clients."""
-    if m.unserved:
+    if m.unled:
+        name, there = m.target.service.name, m.target.name
+        _line(
+            f"CLIENTS MAY BE LED ELSEWHERE: {name} generates on {m.peer}, and requests were not seen to go there; "
+            f"what the run has left on {there} stays until they are. Lead them to {m.peer} by hand, now",
+            fg="red",
+            bold=True,
+        )
+        _line(
+            "  what leads them is mended, or (where it cannot be) traffic=… is taken out of the inventory of "
+            f"{there}, once you have led them by hand: then the same command cleans {there}"
+        )
+    elif m.unserved:
         name, there = m.target.service.name, m.target.name
         who = f"unless {there} still does" if m.led else f"{m.peer} does not serve, {there} gets no requests"
         _line(f"NOBODY ANSWERS for {name} now: {who}", fg="red", bold=True)
@@ -137,7 +149,8 @@ def interrupted(m: Moving, source: str, target: str) -> None:
     """What state a migration is in that was let go of, and what comes next."""
     command = _command(m, source, target)
     if m.unserved:
-        _line(f"interrupted: {m.peer} could not be brought back: {m.unserved}", fg="red")
+        what = "its clients were not led back" if m.unled else f"{m.peer} could not be brought back"
+        _line(f"interrupted: {what}: {m.unserved}", fg="red")
         _line(f"migration {m.run} of {m.target.service.name} is open")
         _unserved(m)
         _line(f"next, at once: {command} --rollback")

@@ -138,6 +138,8 @@ def rollback(
         return [why, *([_not_reached(m, away)] if away else [])]
     if away:
         return _waiting(m, todo, away)
+    if any(step.name == "warm" for step in todo) and (why := cut.may_take_away(m)):
+        return [why]
     for step in _undoing(todo):
         why = _undone(m, step.name, step.undo)
         left += [why] if why else []

@@ -139,7 +139,8 @@ class Programs:
                 return seen
             if self.clock() >= until:
                 self._stop(
-                    f"after {seconds:g} s {who} does not get the requests: {seen.said}", "see what leads them"
+                    f"after {seconds:g} s {who} does not get the requests: {seen.said}",
+                    f"see what leads them{self._or_by_hand('back') if who == 'source' else ''}",
                 )
             self.sleep(_PAUSE_S)
 
@@ -159,15 +160,26 @@ class Programs:
         try:
             done = self._run(verb)
         except TransportError as error:
-            self._stop(f"{verb} ({self._words(verb)}): {self._why(error)}", "see what it waits for, by hand")
+            hung = isinstance(error, program.Hung)
+            self._stop(
+                f"{verb} ({self._words(verb)}): {self._why(error)}",
+                f"see what it waits for, by hand{self._or_by_hand(verb)}"
+                if hung
+                else f"bring it here{self._or_by_hand(verb)}",
+            )
         if not done.ok:
             said = last_lines(self._text(done.text + "\n" + done.error_text))
             words = f": it said{said}\n   " if said else ", without a word"
             self._stop(
                 f"{verb} ({self._words(verb)}) ended with {done.rc}{words}",
-                "mend it, and run it by hand until it ends with 0",
+                f"mend it, and run it by hand until it ends with 0{self._or_by_hand(verb)}",
             )
         return self.settled(who, self.spec.deadline_seconds)
+
+    def _or_by_hand(self, verb: str) -> str:
+        """For the way back, which must not wait for a program."""
+        url = self.variables.get("KPRO_SOURCE_URL", "")
+        return f"; meanwhile lead requests to {url} by hand" if verb == "back" and url else ""
 
     def _run(self, verb: str) -> Completed:
         first, *rest = getattr(self.spec, verb)

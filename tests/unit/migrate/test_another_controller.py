@@ -14,6 +14,7 @@ from provision.inventory.here import NO_KEY, as_far_as_here
 from provision.migrate.asked import Asked, both_ends
 from provision.run import rollback, rollback_service, wanted
 from provision.run.errors import Unreachable
+from provision.spec import Hooks
 
 _FILE = """\
 from provision.spec import *
@@ -86,18 +87,29 @@ def test_going_on_names_all_that_the_target_needs_at_once_and_which_step_does(tm
     assert not any("a.py" in one for one in said)
 
 
-@pytest.mark.parametrize("way", ["resume", *BACK])
-def test_what_leads_to_the_machines_and_leads_the_clients_is_needed_on_every_way(
-    tmp_path: Path, way: str
-) -> None:
+def hooks_of(tmp_path: Path) -> str:
     words = ", ".join(f"{verb}=['{tmp_path}/lb', '{verb}']" for verb in ("drain", "switch", "back", "check"))
-    hooks = f"Migration(traffic=Hooks({words}))"
-    said = reasons(asked(tmp_path, way, migration=hooks, ssh=f", key='{tmp_path}/id'"))
+    return f"Migration(traffic=Hooks({words}))"
+
+
+def test_what_leads_to_the_machines_and_leads_the_clients_is_needed_to_go_on(tmp_path: Path) -> None:
+    said = reasons(asked(tmp_path, "resume", migration=hooks_of(tmp_path), ssh=f", key='{tmp_path}/id'"))
     left = [one for one in said if "the step configure needs it" not in one and "--rollback and" not in one]
     assert any(".ssh.key: there is no file" in one for one in left)
     for verb in ("drain", "switch", "back", "check"):
         assert any(f".traffic.{verb}[0]: there is no program" in one for one in left)
     assert len(left) == 5
+
+
+@pytest.mark.parametrize("way", BACK)
+def test_a_way_back_and_an_end_need_only_what_leads_to_the_machines(tmp_path: Path, way: str) -> None:
+    hooks = hooks_of(tmp_path)
+    (said,) = reasons(asked(tmp_path, way, migration=hooks, ssh=f", key='{tmp_path}/id'"))
+    assert ".ssh.key: there is no file" in said
+    _, target, _ = both_ends(asked(tmp_path, way, migration=hooks))
+    # The programs are still the ones to call: they may be back by then.
+    assert target.service.migration is not None
+    assert isinstance(target.service.migration.traffic, Hooks)
 
 
 def test_a_name_that_does_not_resolve_is_a_machine_that_is_not_reached_on_the_way_back_alone(
