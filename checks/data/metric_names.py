@@ -14,8 +14,9 @@ from dataclasses import dataclass
 class MetricRow:
     """``field`` is the attribute of :class:`checks.serving.counters.Counters`; ``kind`` is counter or gauge.
 
-    A counter is summed over engines and differenced over a window; a gauge is averaged over engines and read
-    once, at the end.
+    A counter is summed over engines and differenced over a window; a gauge is read once, at the end. ``join`` makes
+    one value of several engines' gauges: their ``mean``, their ``sum``, or the ``least`` that is not 0, which is what
+    an engine without work publishes.
     """
 
     field: str
@@ -23,6 +24,7 @@ class MetricRow:
     vllm: str | None
     sglang: str | None
     note: str = ""
+    join: str = "mean"
 
 
 METRICS: tuple[MetricRow, ...] = (
@@ -70,16 +72,32 @@ METRICS: tuple[MetricRow, ...] = (
         "vLLM's is the time between chunks, not tokens: never read",
     ),
     MetricRow("itl_tokens", "counter", None, "sglang:inter_token_latency_seconds_count"),
-    MetricRow("running", "gauge", "vllm:num_requests_running", "sglang:num_running_reqs"),
-    MetricRow("waiting", "gauge", "vllm:num_requests_waiting", "sglang:num_queue_reqs"),
+    MetricRow("running", "gauge", "vllm:num_requests_running", "sglang:num_running_reqs", join="sum"),
+    MetricRow("waiting", "gauge", "vllm:num_requests_waiting", "sglang:num_queue_reqs", join="sum"),
     MetricRow("kv_usage", "gauge", "vllm:kv_cache_usage_perc", "sglang:token_usage"),
     MetricRow(
-        "accept_length", "gauge", None, "sglang:spec_accept_length", "the last interval's, bonus included"
+        "accept_length",
+        "gauge",
+        None,
+        "sglang:spec_accept_length",
+        "the last interval's, bonus included; a mean would hide one dead engine behind a healthy one",
+        join="least",
     ),
     MetricRow("draft_slots", "gauge", None, "sglang:spec_num_draft_tokens", "since 0.5.23, anchor included"),
     MetricRow("cuda_graph", "gauge", None, "sglang:is_cuda_graph"),
-    MetricRow("gen_throughput", "gauge", None, "sglang:gen_throughput", "tokens/s of all running requests"),
+    MetricRow(
+        "gen_throughput",
+        "gauge",
+        None,
+        "sglang:gen_throughput",
+        "tokens/s of all running requests",
+        join="sum",
+    ),
 )
+
+RANKS = frozenset({"tp_rank", "pp_rank", "moe_ep_rank", "attn_tp_rank"})
+"""Labels of the parts of one engine, which publish the same numbers each (SGLang,
+--enable-metrics-for-all-schedulers); ``dp_rank`` and vLLM's ``engine`` tell engines apart."""
 
 PER_POSITION = "vllm:spec_decode_num_accepted_tokens_per_pos_total"
 CACHE_INFO = "vllm:cache_config_info"

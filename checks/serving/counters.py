@@ -43,14 +43,19 @@ _GAUGES = frozenset(row.field for row in METRICS if row.kind == "gauge")
 
 
 def of_page(page: Page) -> Counters:
-    """The counters of one scrape, summed over engines (gauges: averaged)."""
+    """The counters of one scrape, over all engines; gauges are joined as their rows say."""
     read: dict[str, float | None] = {}
     for row in METRICS:
         name = row.sglang if page.dialect == "sglang" else row.vllm
-        values = page.values(name) if name else []
+        values = page.by_engine(name) if name else []
         if not values:
             continue
-        read[row.field] = sum(values) / len(values) if row.kind == "gauge" else sum(values)
+        if row.kind == "counter" or row.join == "sum":
+            read[row.field] = sum(values)
+        elif row.join == "least":
+            read[row.field] = min(filter(None, values), default=0.0)
+        else:
+            read[row.field] = sum(values) / len(values)
     counters = Counters(per_position=page.per_position(), **read)
     _check(counters)
     return counters

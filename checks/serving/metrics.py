@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from checks.data.metric_names import CACHE_INFO, METRICS, PER_POSITION, PREFIXES
+from checks.data.metric_names import CACHE_INFO, METRICS, PER_POSITION, PREFIXES, RANKS
 from checks.errors import BadInput
 
 MAX_BYTES = 4 << 20
@@ -37,8 +37,14 @@ class Page:
     dialect: str | None
     samples: tuple[Sample, ...]
 
-    def values(self, name: str) -> list[float]:
-        return [sample.value for sample in self.samples if sample.name == name]
+    def by_engine(self, name: str) -> list[float]:
+        """The value of each engine and other label; ranks of one engine count once, with the greatest of theirs."""
+        found: dict[frozenset[tuple[str, str]], float] = {}
+        for sample in self.samples:
+            if sample.name == name:
+                whose = frozenset(pair for pair in sample.labels.items() if pair[0] not in RANKS)
+                found[whose] = max(sample.value, found.get(whose, 0.0))
+        return list(found.values())
 
     def per_position(self) -> tuple[float, ...] | None:
         """Accepted tokens by position (0 first), summed over engines; None when the page has no such series."""

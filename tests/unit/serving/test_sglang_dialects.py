@@ -125,7 +125,7 @@ sglang:spec_verify_calls_total{model_name="qwen"} 100.0
 def test_every_number_of_a_page_that_has_a_row_is_read(more: str, missing: set[str]) -> None:
     page = metrics.parse(PAGE.format(more=more))
     assert page.dialect == "sglang"
-    unread = {row.field for row in METRICS if row.sglang and not page.values(row.sglang)}
+    unread = {row.field for row in METRICS if row.sglang and not page.by_engine(row.sglang)}
     assert unread == missing
-    assert page.values("sglang:spec_accept_length") == [2.95]
+    assert page.by_engine("sglang:spec_accept_length") == [2.95]
     assert page.per_position() is None
