@@ -104,8 +104,13 @@ def _gateway(text: str) -> str:
 
 
 def _repo(text: str) -> str:
-    if not re.fullmatch(r"[\w.-]+/[\w.-]+", text):
-        raise ValueError(f"{text!r} is no repository: write it as 'organisation/name'")
+    part = r"[A-Za-z0-9_](?:[A-Za-z0-9._-]*[A-Za-z0-9_])?"
+    if not re.fullmatch(f"{part}/{part}", text) or len(text) > 96 or "--" in text or ".." in text:
+        # As huggingface_hub's validate_repo_id; "--" is what takes the place of the slash in a folder's name.
+        raise ValueError(
+            f"{text[:100]!r} is no repository: write it as 'organisation/name', letters, digits, '.', '_' and '-', no "
+            "two dots or dashes in a row, 96 at most"
+        )
     return text
 
 

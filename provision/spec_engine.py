@@ -12,11 +12,12 @@ from provision.spec_base import Spec
 
 
 def _repository(text: str) -> str:
-    if not re.fullmatch(r"(?:https|ssh|git|file)://[^\s'\"]+", text):
+    if not re.fullmatch(r"(?:https|ssh|git|file)://(?!-)[^\s'\"]+", text):
         raise ValueError(
             f"{text!r} is no address of a repository: https://, ssh://, git:// or file:// (in the guest)"
         )
-    if re.search(r"//[^/@]*:[^/@]*@", text):
+    # In an address of ssh a name before the @ is whom to log in as; in any other it is a password or a token.
+    if re.search(r"//[^/@]*:[^/@]*@" if text.startswith("ssh:") else r"//[^/]*@", text):
         raise ValueError(
             "holds a password, which an inventory must not: let the guest's git have it (credential.helper)"
         )

@@ -18,6 +18,9 @@ from provision.spec_migration import Migration
 from provision.spec_model import Model
 from provision.spec_silence import Silence
 
+LONGEST_WORD = 131_071
+"""Bytes of one argument or variable that a program can be given (execve(2), MAX_ARG_STRLEN)."""
+
 LONGEST_WITH_TRIAL = 53
 """Letters of a service's name to which ``-candidate`` can be added: a name has at most 63."""
 
@@ -29,6 +32,11 @@ def variables(value: dict[str, str]) -> dict[str, str]:
         raise ValueError(f"no names of environment variables: {', '.join(map(repr, wrong))}")
     if any(char in text for text in value.values() for char in "\n\r\0"):
         raise ValueError("a value holds a line break: the unit's environment file cannot carry it")
+    long = [key for key, text in value.items() if len(f"{key}={text}".encode()) > LONGEST_WORD]
+    if long:
+        raise ValueError(
+            f"longer than the {LONGEST_WORD} bytes that a program can be given: {', '.join(long)}"
+        )
     return value
 
 
@@ -36,6 +44,8 @@ def words(value: tuple[str, ...]) -> tuple[str, ...]:
     """Words of a command line. Raises ValueError for what no program can be given."""
     if any("\0" in word for word in value):
         raise ValueError("a word holds a NUL byte: no program can be given it")
+    if any(len(word.encode()) > LONGEST_WORD for word in value):
+        raise ValueError(f"a word is longer than the {LONGEST_WORD} bytes that a program can be given")
     return value
 
 
@@ -71,7 +81,7 @@ Thresholds = Annotated[dict[str, float], AfterValidator(thresholds)]
 class Baseline(Spec):
     """What this service did when it was well: the figure that a regression is measured against."""
 
-    decode_tok_s: float = Field(gt=0)
+    decode_tok_s: float = Field(gt=0, lt=1e6)
     concurrency: StrictInt = Field(default=1, ge=1)
     source: str
 

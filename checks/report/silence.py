@@ -64,9 +64,11 @@ def _rule(path: Path, number: int, entry: object) -> Rule:
     if not entry["owner"].strip() or not entry["reason"].strip():
         raise BadInput(f"{where}: owner and reason must say something")
     try:
-        datetime.date.fromisoformat(entry["until"])
+        good = datetime.date.fromisoformat(entry["until"]).isoformat() == entry["until"]
     except ValueError:
-        raise BadInput(f"{where}: until must be a date like 2027-01-31, not {entry['until']!r}") from None
+        good = False
+    if not good:
+        raise BadInput(f"{where}: until must be a date like 2027-01-31, not {entry['until']!r}")
     return Rule(entry["id"], entry.get("subject"), Silence(entry["owner"], entry["reason"], entry["until"]))
 
 

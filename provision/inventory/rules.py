@@ -109,6 +109,11 @@ def of_service(service: Service) -> Wrong:
             )
         if profile.drafter and service.drafter is None:
             yield ("drafter",), f"is missing: profile {profile.name!r} drafts with a second model"
+        if profile.drafter and service.drafter is not None and _same(service.drafter, service.model):
+            yield (
+                ("drafter",),
+                "is the model itself, which drafts nothing for itself: name the drafter's own repository",
+            )
         if not profile.drafter and service.drafter is not None:
             yield ("drafter",), f"is never read: profile {profile.name!r} does not draft with a second model"
     yield from own_flags.of_service(service, kind)
@@ -117,6 +122,11 @@ def of_service(service: Service) -> Wrong:
     if service.api_key_file is not None and kind.key_variable is None:
         yield ("api_key_file",), f"cannot be kept secret: {kind.key_reason}"
     yield from flag_rules.of_service(service)
+
+
+def _same(one: Model, other: Model) -> bool:
+    """Whether both lie in one folder of the guest."""
+    return one.directory == other.directory
 
 
 def _of_candidate(service: Service, where: Where) -> Where:

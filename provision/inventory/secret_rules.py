@@ -22,6 +22,9 @@ _VALUE = re.compile(
 )
 """Tokens of Hugging Face, OpenAI and GitHub, key ids of AWS, private keys, and passwords in addresses."""
 
+DIGEST = "KPRO_DIGEST"
+"""In the unit (templates/service.unit.j2); an environment file's value would win over it (systemd.exec(5))."""
+
 OF_THE_SERVICE = ("--api-key", "--admin-api-key")
 """Flags that are refused as kpro's own."""
 
@@ -42,6 +45,11 @@ def reserved(service: Service) -> Iterator[tuple[Where, str]]:
                 ("environment", name),
                 "is the service's API key, which kpro writes from api_key_file and asks with: leave it out, put the "
                 "key into a file of yours (mode 600) and write api_key_file='<that file>'",
+            )
+        elif name == DIGEST:
+            yield (
+                ("environment", name),
+                "is how kpro tells which profile runs: another value would hide it; leave it out",
             )
         elif name in HUB_TOKENS:
             yield (

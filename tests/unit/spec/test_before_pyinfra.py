@@ -62,7 +62,7 @@ def test_an_unresolvable_host_is_refused_unless_nothing_is_to_be_connected(desk:
 def test_files_that_would_be_copied_matter_to_the_deploy_only(desk: Any) -> None:
     service = (
         'services=[Service(name="s", engine=Engine(kind="standin", version="1.0.0"), '
-        'model=Model(repo="a/b", revision="1" * 40, folder="/nonexistent"))]'
+        'model=Model(repo="a/b", revision="1" * 40, folder="/nonexistent/models"))]'
     )
     path = str(desk.write(LOCAL.replace('id="demo"', f'id="demo", {service}')))
     assert one(path, "deploy.py").startswith("machine.guests[0].services[0].model.folder: ")
