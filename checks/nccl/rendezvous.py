@@ -78,6 +78,8 @@ class Board:
         self.results: dict[tuple[int, int], dict[str, Any]] = {}
         self.words: dict[str, dict[int, dict[str, Any]]] = {}
         self.strangers = 0
+        self.told: set[int] = set()
+        """Who has the answer to its join, or cannot be given one any more."""
         self._claimed: set[int] = set()
         self._changed = threading.Condition()
 
@@ -163,7 +165,10 @@ class Server:
             board.change(lambda: board.joined.update({node: entry}))
             left = self._join_s - (time.monotonic() - self._started)
             board.wait(lambda: len(board.joined) == board.nodes, max(0.0, left))
-            line.say(nodes={str(number): told for number, told in sorted(board.joined.items())})
+            try:
+                line.say(nodes={str(number): told for number, told in sorted(board.joined.items())})
+            finally:
+                board.change(lambda: board.told.add(node))
         elif asked["op"] == "id":
             identity = asked["id"]
             if identity is not None and not (isinstance(identity, str) and len(identity) == 256):
@@ -185,6 +190,8 @@ class Server:
             raise Refused("no such request")
 
     def close(self) -> None:
+        """Once everybody who joined was told who did: node 0 may be through at once, where nothing is measured."""
+        self.board.wait(lambda: set(self.board.joined) <= self.board.told, GREET_S)
         # A thread in accept() does not notice a close from another thread; shutdown wakes it.
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)

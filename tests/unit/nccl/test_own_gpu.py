@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import queue
+import threading
+import time
 from typing import Any
 
 import pytest
 
 from checks.model import Finding
 from checks.nccl import measured, own, rules_nodes
+from checks.nccl.rendezvous import Client, Line, Server
 from checks.nccl.scene import Scene
 from tests.unit.nccl.conftest import Rig
-from tests.unit.nccl.test_nodes import by_hand, of, on_host, together
+from tests.unit.nccl.test_nodes import by_hand, free_port, of, on_host, together
 
 
 def test_one_gpu_under_two_nodes_is_named_by_both_and_nothing_is_measured(rig: Rig) -> None:
@@ -37,6 +41,30 @@ def test_other_gpus_of_one_machine_are_ranks_of_their_own(rig: Rig) -> None:
         (finding,) = of(report, "nccl.own_gpu")
         assert (finding["status"], finding["message"]) == ("pass", "2 GPUs on 2 nodes, no two of them one")
         assert of(report, "nccl.sums")[0]["status"] == "pass"
+
+
+def test_node_0_is_not_gone_before_the_others_know_who_came(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nothing is measured it is through at once, and the others would only know that they could not meet."""
+    say, port, answers = Line.say, free_port(), iter((0.0, 1.0))
+
+    def one_late(line: Line, **words: Any) -> None:
+        time.sleep(next(answers) if "nodes" in words else 0.0)
+        say(line, **words)
+
+    monkeypatch.setattr(Line, "say", one_late)
+    server = Server("127.0.0.1", port, b"t", 2, join_s=5, id_s=5)
+    clients = [Client.connect("127.0.0.1", port, b"t", node, 5) for node in range(2)]
+    came: queue.Queue[set[int]] = queue.Queue()
+    asking = [threading.Thread(target=lambda c=c: came.put(set(c.join(1, {}, "", 5)))) for c in clients]
+    for thread in asking:
+        thread.start()
+    assert came.get(timeout=5) == {0, 1}
+    server.close()
+    assert server.board.told == {0, 1}
+    assert came.get(timeout=5) == {0, 1}
+    for client, thread in zip(clients, asking, strict=True):
+        thread.join(5)
+        client.close()
 
 
 @pytest.mark.parametrize(("slices", "status"), [((1, 2), "pass"), ((1, 1), "fail")])
