@@ -64,7 +64,7 @@ class Container:
             return "empty: not a configuration"
         levels = {finding.level for finding in judge.findings(self.conf)}
         if "refused" in levels:
-            return "refused by Proxmox: it reads the file without a line of it"
+            return "refused by Proxmox: it warns of a line of it, and goes on"
         return "refused by kpro: Proxmox takes it though it is wrong" if "wrong" in levels else "accepted"
 
     def as_dict(self) -> dict[str, Any]:

@@ -71,13 +71,13 @@ _APPENDED = "it belongs to the snapshot, and the current configuration does not 
 def _unread(conf: Conf, majors: Mapping[str, int]) -> Iterator[Finding]:
     for line in conf.lines:
         if line.problem is not None:
-            goes_on = "with the value as it stands" if line.kind == "option" else "without the line"
+            goes_on = "with the value as it stands" if line.kind == "option" else "without it"
             yield Finding(
                 "refused",
                 line.number,
                 line.section,
                 line.problem,
-                f"Proxmox warns of it, which nobody reads, and goes on {goes_on}",
+                f"Proxmox refuses the line with a warning that nobody reads, and goes on {goes_on}",
                 f"correct or remove the line: {line.text.strip()}",
             )
 

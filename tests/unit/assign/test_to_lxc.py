@@ -195,6 +195,8 @@ def test_a_proxmox_container_rests_without_the_node_of_its_gpu_alone() -> None:
         "1",
         True,
     )
+    place.seen.put("file", "/etc/pve/lxc/202.conf", "onboot: TRUE\ndev1: /dev/nvidiactl\n")
+    assert item(place.decided("vm").plan, "assign.rest").payload == ProxmoxRest("202", (), "TRUE", True)
     place.recorded(SECOND).seen.put("file", "/etc/pve/lxc/202.conf", "dev1: /dev/nvidiactl\nonboot: 0\n")
     place.seen.cmd("pct-status-202", "status: stopped\n")
     assert "assign.rest" not in kinds(place.decided("vm").plan)

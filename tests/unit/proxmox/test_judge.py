@@ -112,8 +112,8 @@ def test_of_two_lists_of_keys_to_delete_the_last_counts_and_they_are_said() -> N
     [
         ("dev0: nvidia0", "with the value as it stands"),
         ("gpu: 1", "with the value as it stands"),
-        ("lxc.foo: 1", "without the line"),
-        (" cores: 1", "without the line"),
+        ("lxc.foo: 1", "without it"),
+        (" cores: 1", "without it"),
     ],
 )
 def test_what_proxmox_does_with_a_line_that_it_does_not_take(line: str, goes_on: str) -> None:
