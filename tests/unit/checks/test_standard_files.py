@@ -1,4 +1,4 @@
-"""Standard files that are closed, full or left by their reader, no home, nothing to write to: no traceback, the code."""
+"""Standard files closed, full or left by their reader, no home, nothing to write to: no traceback, and the exit code."""
 
 from __future__ import annotations
 
