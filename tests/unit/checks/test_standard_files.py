@@ -1,4 +1,4 @@
-"""Standard files closed, full or left by their reader, no home, nothing to write to: no traceback, and the exit code."""
+"""Standard files closed, full or left by their reader, no home, nothing to write to: no traceback, the exit code."""
 
 from __future__ import annotations
 
