@@ -86,6 +86,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return probe(args[1:])
         with in_order(told):
             standard.open_all()
+            standard.unbroken()
             return _told(_run(args))
     except BadInput as error:
         for line in str(error).splitlines():

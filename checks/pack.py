@@ -24,7 +24,7 @@ from io import BytesIO
 from pathlib import Path
 
 import checks
-from checks.caches import cache_folder
+from checks.caches import cache_folder, writable_folder
 from checks.data import integrations
 from checks.files import write_whole
 from checks.serving import guard
@@ -70,8 +70,10 @@ def cached() -> Path:
     cache = cache_folder()
     path = cache / f"provcheck-{_fingerprint()}.pyz"
     if not path.is_file():
-        cache.mkdir(parents=True, exist_ok=True)
-        build(path)
+        cache = writable_folder()
+        path = cache / path.name
+        if not path.is_file():
+            build(path)
     with contextlib.suppress(OSError):
         os.utime(path)
         _prune(cache, path)

@@ -1,10 +1,12 @@
-"""The standard files of this process: open, whatever the caller closed."""
+"""The standard files of this process: open, whatever the caller closed, and no error where nobody reads any more."""
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import sys
-from typing import TextIO
+from typing import Any, TextIO
 
 CLOSED: set[str] = set()
 """Names of those that the caller had closed: what is written there is lost, and no error tells of it."""
@@ -20,6 +22,42 @@ def open_all() -> None:
             CLOSED.add(name)
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(number, "w" if number else "r", closefd=False))
+
+
+class _Heard(io.FileIO):
+    """A reader that had enough (``| head``) is no error: what comes after is for nobody, and the command goes on to its
+    end and its own exit code. ``lost``: nor is any other error here, since there is nobody left to tell of it."""
+
+    lost = False
+
+    def write(self, data: Any) -> int:
+        try:
+            return super().write(data)
+        except OSError as error:
+            if self.lost or error.errno == errno.EPIPE:
+                return len(memoryview(data).cast("B"))
+            raise
+
+
+def unbroken() -> None:
+    """From here on no write to stdout fails for a reader that is gone, and none to stderr at all.
+
+    Of the files alone that this process was started with: what was put in their place is left.
+    """
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if not isinstance(stream, io.TextIOWrapper) or stream is not getattr(sys, f"__{name}__"):
+            continue
+        raw = _Heard(stream.fileno(), "w", closefd=False)
+        raw.lost = name == "stderr"
+        made = io.TextIOWrapper(
+            io.BufferedWriter(raw),
+            encoding=stream.encoding,
+            errors=stream.errors,
+            line_buffering=stream.line_buffering,
+            write_through=stream.write_through,
+        )
+        setattr(sys, name, made)
 
 
 def flushed() -> OSError | None:

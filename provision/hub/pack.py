@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 
 import provision
-from checks.caches import cache_folder
+from checks.caches import writable_folder
 from checks.files import write_whole
 from checks.pack import files_of, licences, zipped
 
@@ -50,13 +50,12 @@ def packed() -> Path:
     """The file in the controller's cache, named by its content. Raises ModuleNotFoundError without huggingface_hub."""
     entries = _entries()
     data = zipped(entries)
-    path = cache_folder() / f"kpro-hub-{hashlib.sha256(data).hexdigest()[:16]}.pyz"
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path = writable_folder() / f"kpro-hub-{hashlib.sha256(data).hexdigest()[:16]}.pyz"
     if not path.is_file() or path.read_bytes() != data:
         write_whole(path, data, mode=0o755)
     with contextlib.suppress(OSError):
         os.utime(path)
-        for old in cache_folder().glob("kpro-hub-*.pyz"):
+        for old in path.parent.glob("kpro-hub-*.pyz"):
             if old != path and old.stat().st_mtime < path.stat().st_mtime - 24 * 3600:
                 old.unlink()
     return path
