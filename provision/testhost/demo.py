@@ -48,7 +48,7 @@ def _run(commands: Any, *, keep: bool) -> int:
         ("plan: in sync", lambda: commands.plan(INVENTORY, (), None, None, False)),
     ]
     times: list[tuple[str, float]] = []
-    telling = Telling("demo --quick", [f"apply {INVENTORY}"])
+    telling = Telling("demo --quick")
     code = EXIT_DONE
     earlier = _ours() is not None
     try:
