@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from checks import standard
+from checks import crash, standard
 from checks.ending import Told, in_order
 from checks.errors import BadInput
 
@@ -86,6 +86,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return probe(args[1:])
         with in_order(told):
             standard.open_all()
+            crash.tell()
             return _told(_run(args))
     except BadInput as error:
         for line in str(error).splitlines():

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from checks import crash
 from checks.judged import AllAtOnce
 
 
@@ -18,6 +19,7 @@ class Entry(click.Group):
     command_class = AllAtOnce
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
+        crash.tell()
         try:
             try:
                 return super().main(*args, **kwargs)
