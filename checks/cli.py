@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from checks import standard
+from checks import crash, standard
 from checks.ending import Told, in_order
 from checks.errors import BadInput
 
@@ -87,6 +87,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with in_order(told):
             standard.open_all()
             standard.unbroken()
+            crash.tell()
             return _told(_run(args))
     except BadInput as error:
         for line in str(error).splitlines():

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from checks import standard
+from checks import crash, standard
 from checks.judged import AllAtOnce
 
 
@@ -21,6 +21,7 @@ class Entry(click.Group):
         # Before anything is opened: no journal or lock may get the number of a file that the caller had closed.
         standard.open_all()
         standard.unbroken()
+        crash.tell()
         try:
             try:
                 return super().main(*args, **kwargs)

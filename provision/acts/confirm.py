@@ -35,7 +35,8 @@ rm -f {STATE}/confirm.undone.json {STATE}/confirm.undo-incomplete.json
 _REMOVE = f"""
 systemctl -q disable --now kpro-confirm.timer kpro-confirm.service 2>/dev/null
 rm -f {UNITS}/kpro-confirm.timer {UNITS}/kpro-confirm.service {UNITS}/kpro-undo.service {SCRIPT}
-systemctl daemon-reload
+# Where systemd does not run there is nothing that could still know of them.
+[ ! -d /run/systemd/system ] || systemctl daemon-reload
 """
 
 _CONFIRM = f"""

@@ -31,6 +31,10 @@ def is_run_id(text: str) -> bool:
     return re.fullmatch(r"\d{8}T\d{6}Z-[0-9a-f]{6}", text) is not None
 
 
+opened: list[str] = []
+"""The runs of this very process, in the order in which their journals were opened."""
+
+
 class Journal:
     """The controller's journal of one run. Its methods raise RunError when it cannot be written."""
 
@@ -40,6 +44,7 @@ class Journal:
         with _told(self.folder):
             self.folder.mkdir(parents=True, mode=0o700, exist_ok=True)
             self._file = (self.folder / "journal.jsonl").open("a", encoding="utf-8")
+        opened.append(run)
 
     def begin(self, reason: str, **facts: Any) -> str:
         """The first event of a run: what was asked for, and by whom."""

@@ -22,7 +22,10 @@ from provision.testhost.telling import Telling
 INVENTORY = "demo_quick"
 _FIRST_APPLY = 2
 """Up to here no container was made by this run."""
-_REMOVAL = f"lxc-stop -k -n {CONTAINER}; lxc-destroy -n {CONTAINER}"
+_MARKER = Path("/run/kpro/guests", CONTAINER)
+"""What it was started with, noted by the run that starts it."""
+_KEPT = "/var/lib/kpro"
+_REMOVAL = f"lxc-stop -k -n {CONTAINER}; lxc-destroy -n {CONTAINER} && rm -f {_MARKER}"
 CLEAN_SECONDS = 120
 _REMOVING = f"the container {CONTAINER} is removed first, {{}} s at most; should it stay: {_REMOVAL}"
 _MARK = f"# Written by kpro for demo/{CONTAINER}."
@@ -48,7 +51,7 @@ def _run(commands: Any, *, keep: bool) -> int:
         ("plan: in sync", lambda: commands.plan(INVENTORY, (), None, None, False)),
     ]
     times: list[tuple[str, float]] = []
-    telling = Telling("demo --quick", [f"apply {INVENTORY}"])
+    telling = Telling("demo --quick")
     code = EXIT_DONE
     earlier = _ours() is not None
     try:
@@ -153,6 +156,9 @@ def _clean_up() -> None:
     # What an interrupted creation left is the demonstration's by its name.
     shutil.rmtree(folder / f".kpro-{CONTAINER}.partial", ignore_errors=True)
     if _ours() is None:
+        if not (folder / CONTAINER).exists():
+            # Somebody removed it by hand, or it was cut before it was made.
+            _MARKER.unlink(missing_ok=True)
         return
     # In sessions of their own: a Ctrl-C of the terminal goes to all that share this one's.
     subprocess.run(
@@ -165,10 +171,11 @@ def _clean_up() -> None:
         check=False,
         start_new_session=True,
     )
-    Path("/run/kpro/guests", CONTAINER).unlink(missing_ok=True)
     if done.returncode == 0:
+        _MARKER.unlink(missing_ok=True)
         click.echo(
-            f"\ncleaned up: container {CONTAINER} is removed (its root stays in /var/cache/kpro/roots)",
+            f"\ncleaned up: container {CONTAINER} is removed (its root stays in /var/cache/kpro/roots; "
+            f"{_KEPT}/manifest.json and undo.sh still list it, and find it gone already)",
             err=True,
         )
     else:

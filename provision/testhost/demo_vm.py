@@ -23,7 +23,7 @@ from provision.run import ending, journal
 from provision.run.errors import EXIT_DONE, EXIT_ERROR, EXIT_LOCKED, EXIT_PENDING, EXITS_TOLD, RunError
 from provision.testhost import demo_files
 from provision.testhost.files import write_whole
-from provision.testhost.report import Demo, GateSeen, GpuSeen, Timed, claims, complete, render
+from provision.testhost.report import Demo, GateSeen, GpuSeen, Timed, claims, ends_with, render
 from provision.testhost.telling import Telling
 from provision.testhost.vm import image, qemu
 from provision.testhost.vm.command import bdf
@@ -109,7 +109,7 @@ def run(commands: Any, *, keep: bool) -> int:
 
 def _run(commands: Any, *, keep: bool) -> int:
     _forget_the_dead()
-    story = Story(commands, Telling("demo", [f"apply {INVENTORY}"]))
+    story = Story(commands, Telling("demo"))
     code, stopped, kept = EXIT_DONE, None, ""
     with ExitStack() as stack:
         try:
@@ -133,7 +133,7 @@ def _run(commands: Any, *, keep: bool) -> int:
         click.secho(said, fg="yellow" if code in EXITS_TOLD else "red", err=True)
     else:
         click.echo("\n" + render(seen, colour=sys.stderr.isatty()) + kept, err=True, nl=False)
-        code = code if code or complete(seen) else EXIT_ERROR
+        code = ends_with(seen)
         story.telling.write("claims", claims=[claim._asdict() for claim in claims(seen)])
     story.telling.end(code, _say)
     return code
@@ -178,12 +178,11 @@ def _planned(story: Story) -> None:
 
 
 def _applied(story: Story, host: VirtualHost) -> None:
-    code = story.commands.apply(INVENTORY, (), None, True, False)
+    code, events = _apply(story)
     gpus = " ".join(GPUS)
     drivers = _lines(host.ssh(LOOK_AT_GPUS.format(gpus=gpus), check=False).stdout)
     nodes = _lines(host.ssh(NODES.format(gpus=gpus, container=CONTAINER), check=False).stdout)
     version = host.ssh("cat /sys/module/nvidia/version", check=False).stdout.strip()
-    events = list(_events())
     story.seen = replace(
         story.seen,
         gpus=tuple(
@@ -199,9 +198,10 @@ def _applied(story: Story, host: VirtualHost) -> None:
 
 
 def _again(story: Story) -> None:
-    code = story.commands.apply(INVENTORY, (), None, True, False)
-    changed = sum(1 for event in _events() if event["event"] == "done")
-    story.seen = replace(story.seen, second_run_changes=changed)
+    code, events = _apply(story)
+    if events:
+        changed = sum(1 for event in events if event["event"] == "done")
+        story.seen = replace(story.seen, second_run_changes=changed)
     if code:
         raise Stopped(code, "the second run did not end as it must; the reasons are above")
 
@@ -220,10 +220,11 @@ def _honest(host: VirtualHost) -> GateSeen | None:
     return GateSeen(report["verdict"], report["evidence"], quoted[0] if quoted else None)
 
 
-def _events() -> Any:
-    """The events of the newest run."""
-    newest = max(path.name for path in journal.runs_folder().iterdir() if journal.is_run_id(path.name))
-    return journal.read(newest)
+def _apply(story: Story) -> tuple[int, list[dict[str, Any]]]:
+    """The exit code and what that very run wrote into its journal: others may run beside it."""
+    before = len(story.telling.runs)
+    code = story.commands.apply(INVENTORY, (), None, True, False)
+    return code, [event for run in story.telling.runs[before:] for event in journal.read(run)]
 
 
 def _lines(text: str) -> dict[str, str]:

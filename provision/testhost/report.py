@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from provision.run.errors import EXITS_TOLD
+from provision.run.errors import EXIT_ERROR, EXITS_TOLD
 
 SHOWN, WRONG, NOT_SHOWN = "shown", "WRONG", "not shown"
 _COLOURS = {SHOWN: "green", WRONG: "red", NOT_SHOWN: "yellow"}
@@ -92,6 +92,11 @@ def complete(demo: Demo) -> bool:
     return demo.exit_code == 0 and all(claim.state == SHOWN for claim in claims(demo))
 
 
+def ends_with(demo: Demo) -> int:
+    """The exit code that was told, or 1 when all ended with 0 and not all of it was shown."""
+    return demo.exit_code if demo.exit_code or complete(demo) else EXIT_ERROR
+
+
 def _claims(demo: Demo) -> Iterator[Claim]:
     if not demo.gpus:
         yield Claim("GPUs locked, then released", "", NOT_SHOWN)
@@ -160,6 +165,8 @@ def _end(demo: Demo) -> str:
     lacking = [claim.what for claim in claims(demo) if claim.state != SHOWN]
     if demo.exit_code in EXITS_TOLD:
         return f"interrupted; not shown: {', '.join(lacking)}" if lacking else "interrupted"
+    parts = f"not shown or wrong: {', '.join(lacking)}"
+    if demo.exit_code == 0:
+        return f"every part ended well, but not all was seen, so this ends with {ends_with(demo)}: {parts}"
     why = f": {demo.stopped}" if demo.stopped else ""
-    parts = f"; not shown or wrong: {', '.join(lacking)}" if lacking else ""
-    return f"ended with {demo.exit_code}{why}{parts}"
+    return f"ended with {demo.exit_code}{why}" + (f"; {parts}" if lacking else "")

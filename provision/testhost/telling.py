@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -15,14 +15,17 @@ from provision.run.errors import RunError
 class Telling:
     """Its journal is no condition of the demonstration: where it cannot be written, there is no report."""
 
-    def __init__(self, reason: str, made_by: Sequence[str]) -> None:
-        """``made_by``: the reasons of the runs that belong to it, as their journals have them."""
-        self._before = _runs()
-        self._made_by = frozenset(made_by)
+    def __init__(self, reason: str) -> None:
         self._journal: journal.Journal | None = None
         with suppress(RunError):
             self._journal = journal.Journal(journal.new_run_id())
             self._journal.begin(reason)
+        self._before = len(journal.opened)
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """The runs that it made, oldest first: another demonstration may make its own of the same reason meanwhile."""
+        return tuple(journal.opened[self._before :])
 
     def write(self, event: str, **facts: Any) -> None:
         with suppress(RunError):
@@ -46,22 +49,7 @@ class Telling:
         """Closes the journal and writes the report."""
         if self._journal is None:
             return
-        made = [run for run in sorted(_runs() - self._before - {self._journal.run}) if self._is_ours(run)]
-        self.write("ran", runs=made)
+        self.write("ran", runs=list(self.runs))
         self.write("end", exit=code, failed=[], changed=[])
         self._journal.close()
         write.tell(self._journal.run, say)
-
-    def _is_ours(self, run: str) -> bool:
-        with suppress(OSError):
-            first = next(iter(journal.read(run)), {})
-            return first.get("reason") in self._made_by
-        return False
-
-
-def _runs() -> set[str]:
-    folder = journal.runs_folder()
-    try:
-        return {path.name for path in folder.iterdir() if journal.is_run_id(path.name)}
-    except OSError:
-        return set()

@@ -46,6 +46,7 @@ def test_the_demonstration_goes_from_nothing_to_an_answer_and_leaves_nothing() -
     assert process.returncode == 0, said[-3000:]
     assert "a second run changed nothing" in said
     assert not (LXC / CONTAINER).exists()
+    assert not Path("/run/kpro/guests", CONTAINER).exists()
     assert not demo.folder(demo.MACHINE_MODELS).exists()
 
 

@@ -136,7 +136,57 @@ def test_a_look_says_what_serves_in_a_container_that_would_be_stopped(
 
 
 def test_a_run_that_changed_nothing_here_is_said_to_be(machine: Machine) -> None:
-    assert undo(machine, (Change("module", "r1", id="nvidia"),), "r9") == (0, "run r9 changed nothing here\n")
+    change = Change("module", "r1", id="nvidia")
+    nothing = (0, "run r9 changed nothing here\n")
+    # A program that calls it knows its runs.
+    assert undo(machine, (change,), "r9") == nothing
+    # By hand its journal on the machine tells that there was such a run.
+    (machine.state / "journal").mkdir()
+    (machine.state / "journal" / "r9.jsonl").touch()
+    done = machine.run(undo_script((change,)), "r9", holder="")
+    assert (done.returncode, done.stdout) == nothing
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("NOSUCHRUN",), "there was no run NOSUCHRUN on this machine"),
+        (("--look", "NOSUCHRUN"), "there was no run NOSUCHRUN on this machine"),
+        (("../r3",), "'../r3' is no run"),
+        (("r1 r2",), "'r1 r2' is no run"),
+        (("",), "'' is no run"),
+        (("--lok",), "no option --lok"),
+        (("r1", "r2"), "one run at a time, not both r1 and r2"),
+    ],
+)
+def test_what_is_no_run_of_this_machine_is_an_error_that_lists_those_that_are(
+    words: tuple[str, ...], why: str, machine: Machine, tmp_path: Path
+) -> None:
+    (machine.state / "r3.jsonl").touch()
+    file = tmp_path / "f"
+    changes = (write(machine, file, "r1", "a\n"), Change("module", "r2", id="nvidia"))
+    done = machine.run(undo_script(changes), *words, holder="")
+    assert done.returncode == 2
+    assert done.stdout.startswith(f"undo.sh: {why}; nothing was changed\nusage: undo.sh [--look] [RUN]\n")
+    assert done.stdout.endswith("Runs that changed something here: r1 r2\n")
+    assert file.exists()
+
+
+@pytest.mark.parametrize("word", ["-h", "--help"])
+def test_undo_tells_its_usage_and_does_nothing(word: str, machine: Machine, tmp_path: Path) -> None:
+    file = tmp_path / "f"
+    done = machine.run(undo_script((write(machine, file, "r1", "a\n"),)), word, holder="")
+    assert (done.returncode, done.stdout.splitlines()[0]) == (0, "usage: undo.sh [--look] [RUN]")
+    assert file.exists()
+    assert "here: none" in machine.run(undo_script(()), word, holder="").stdout
+
+
+def test_to_look_is_heard_on_either_side_of_the_run(machine: Machine, tmp_path: Path) -> None:
+    file = tmp_path / "f"
+    changes = (write(machine, file, "r1", "a\n"),)
+    for words in (("--look", "r1"), ("r1", "--look")):
+        assert undo(machine, changes, *words) == (0, f"would remove {file}\n")
+    assert file.exists()
 
 
 def test_to_look_changes_nothing(machine: Machine, tmp_path: Path) -> None:

@@ -18,7 +18,10 @@ def lxc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(demo, "_files", lambda: 0)
     monkeypatch.setattr(demo, "_lxcpath", lambda: tmp_path)
     monkeypatch.setattr(demo.demo, "folder", lambda name: tmp_path / name)
-    monkeypatch.setattr(demo.subprocess, "run", lambda *_, **__: SimpleNamespace(returncode=0))
+    monkeypatch.setattr(demo, "_MARKER", tmp_path / "marker")
+    monkeypatch.setattr(
+        demo.subprocess, "run", lambda *_, **__: SimpleNamespace(returncode=0, stderr="it is busy")
+    )
     (tmp_path / CONFIG).parent.mkdir()
     (tmp_path / CONFIG).write_text(demo._MARK)
     return tmp_path
@@ -71,3 +74,37 @@ def test_nothing_is_called_kept_that_was_never_made(lxc: Path, capsys: Any) -> N
     said = ends(1, True, capsys)
     assert "nothing is kept" in said
     assert "kept: look" not in said
+
+
+def test_the_mark_of_its_container_goes_with_it_and_what_still_lists_it_is_said(
+    lxc: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mark = lxc / "marker"
+    mark.touch()
+    said = ends(0, False, capsys)
+    assert not mark.exists()
+    assert "manifest.json and undo.sh still list it, and find it gone already" in said
+    mark.touch()
+    monkeypatch.setattr(
+        demo.subprocess, "run", lambda *_, **__: SimpleNamespace(returncode=1, stderr="it is busy")
+    )
+    assert "could not be removed: it is busy" in ends(0, False, capsys)
+    assert mark.exists(), "it is the mark of a container that is there"
+
+
+def test_the_mark_of_one_that_was_removed_by_hand_goes_and_that_of_somebody_else_s_stays(
+    lxc: Path, capsys: Any
+) -> None:
+    mark = lxc / "marker"
+    mark.touch()
+    (lxc / CONFIG).write_text("lxc.uts.name = mine\n")
+    ends(1, False, capsys)
+    assert mark.exists()
+    (lxc / CONFIG).unlink()
+    (lxc / CONFIG).parent.rmdir()
+    ends(1, False, capsys)
+    assert not mark.exists()
+
+
+def test_the_line_that_removes_a_kept_one_removes_its_mark(lxc: Path, capsys: Any) -> None:
+    assert "&& rm -f /run/kpro/guests/kpro-demo" in ends(0, True, capsys)

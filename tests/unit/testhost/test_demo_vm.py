@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +12,9 @@ from typing import Any
 import pytest
 
 from provision.data import demo
+from provision.run.journal import Journal, new_run_id, now, runs_folder
 from provision.testhost import demo_vm
+from provision.testhost.telling import Telling
 from provision.testhost.vm.errors import TestHostBusy, TestHostError
 
 
@@ -77,3 +80,77 @@ def test_the_file_of_a_killed_demonstration_is_forgotten_and_that_of_one_that_an
     path.write_text("{cut")
     demo_vm._forget_the_dead()
     assert not path.exists()
+
+
+def _beside() -> None:
+    """A run of another process of this user, which is newer than any of the demonstration's."""
+    folder = runs_folder() / "20991130T120000Z-dddddd"
+    folder.mkdir(parents=True)
+    events: list[dict[str, Any]] = [
+        {"event": "run", "reason": "apply demo_quick"},
+        {"event": "done", "item": "somebody's"},
+        {"event": "gate", "verdict": "fail", "evidence": "live"},
+        {"event": "answered", "text": "somebody else's"},
+    ]
+    lines = [json.dumps({"at": now(), "run": folder.name, **event}) for event in events]
+    (folder / "journal.jsonl").write_text("\n".join(lines) + "\n")
+
+
+class Applies:
+    """The commands of a controller whose apply writes a journal, unless it comes to none."""
+
+    def __init__(self, *told: tuple[str, dict[str, Any]]) -> None:
+        self.told = told
+
+    def apply(self, *_: Any) -> int:
+        if self.told:
+            journal = Journal(new_run_id())
+            journal.begin("apply demo")
+            for event, facts in self.told:
+                journal.write(event, **facts)
+            journal.close()
+        return 0
+
+
+@pytest.fixture
+def telling() -> Iterator[Callable[[], Telling]]:
+    made: list[Telling] = []
+
+    def make() -> Telling:
+        made.append(Telling("demo"))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.end(0, lambda _: None)
+
+
+@pytest.fixture
+def host(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr(demo_vm, "_honest", lambda host: None)
+    return SimpleNamespace(ssh=lambda *_, **__: SimpleNamespace(stdout=""))
+
+
+def test_what_is_claimed_is_of_the_demonstrations_own_run_whatever_runs_beside_it(
+    host: Any, telling: Callable[[], Telling]
+) -> None:
+    _beside()
+    whole = Applies(("gate", {"verdict": "pass", "evidence": "replayed"}), ("answered", {"text": "tick"}))
+    story = demo_vm.Story(whole, telling())
+    demo_vm._applied(story, host)
+    demo_vm._again(story)
+    assert (str(story.seen.gate), story.seen.answer) == ("REPLAYED (pass)", "tick")
+    assert story.seen.second_run_changes == 0
+    changing = demo_vm.Story(Applies(("done", {}), ("done", {})), telling())
+    demo_vm._again(changing)
+    assert changing.seen.second_run_changes == 2
+
+
+def test_a_run_that_has_no_journal_shows_nothing_not_even_that_nothing_changed(
+    host: Any, telling: Callable[[], Telling]
+) -> None:
+    _beside()
+    story = demo_vm.Story(Applies(), telling())
+    demo_vm._applied(story, host)
+    demo_vm._again(story)
+    assert (story.seen.gate, story.seen.answer, story.seen.second_run_changes) == (None, None, None)

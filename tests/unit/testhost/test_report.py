@@ -17,6 +17,7 @@ from provision.testhost.report import (
     Timed,
     claims,
     complete,
+    ends_with,
     render,
 )
 
@@ -139,3 +140,11 @@ def test_brackets_in_what_was_seen_are_no_markup_and_colours_come_on_demand() ->
     assert "\x1b[" not in render(WHOLE)
     assert "\x1b[" in render(WHOLE, colour=True)
     assert max(map(len, render(WHOLE, width=80).splitlines())) <= 80
+
+
+def test_the_end_of_one_that_lacks_something_names_the_code_that_it_ends_with() -> None:
+    lacks = replace(WHOLE, gate=None)
+    assert (ends_with(WHOLE), ends_with(lacks), ends_with(replace(lacks, exit_code=3))) == (0, 1, 3)
+    text = " ".join(render(lacks).split())
+    assert "so this ends with 1: not shown or wrong: gate of the service" in text
+    assert "ended with 0" not in text
