@@ -33,6 +33,7 @@ from provision.migrate.preflight import preflight
 from provision.migrate.runbook import StepFailed
 from provision.migrate.scratch import sweep
 from provision.migrate.shown import Shown
+from provision.migrate.silence import first_of_all
 from provision.migrate.standing import Record
 from provision.plan import PHASES, Refusal
 from provision.printable import say_on_stderr
@@ -191,9 +192,9 @@ def _finalize(ask: Asked, ends: Ends, pair: Pair) -> Answer:
     records = _records(ends)
     if any(one.state == "open" for one in records):
         raise RunError(
-            f"migration {_one_run(records)} of {pair.target.service.name} is not through "
-            f"(step {runbook.reached(records)}): nothing is given up before that. Next: "
-            f"{again.command(records[0], '--resume')}, or --rollback"
+            f"{first_of_all(vars(records[0]))}migration {_one_run(records)} of {pair.target.service.name} is not "
+            f"through (step {runbook.reached(records)}): nothing is given up before that. Next: "
+            f"{again.ways_on(vars(records[0]))}"
         )
     if not any(one.state == "moved" for one in records):
         raise ValueError(_none_open(pair, records))

@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import Console
 
 from provision.migrate import standing
+from provision.migrate.silence import unanswered
 from provision.printable import escape
 from provision.status import cut_over, serving
 from provision.status.state import UNKNOWN, Status
@@ -35,7 +36,9 @@ def _machine(out: Console, status: Status) -> None:
         word = f"{len(status.pending)} change(s) pending"
     elif status.state == "refused":
         word = f"refused for {len(status.refusals)} reason(s)"
-    out.print(f"[bold]{escape(status.machine)}[/]  [{_COLOURS[status.state]}]{word}[/]")
+    silent = [said for one in status.migrations if (said := unanswered(one))]
+    loud = f"; [bold red]{escape('; '.join(silent))}[/]" if silent else ""
+    out.print(f"[bold]{escape(status.machine)}[/]  [{_COLOURS[status.state]}]{word}[/]{loud}")
     if status.kernel != UNKNOWN or status.driver != UNKNOWN:
         out.print(f"  driver {escape(status.driver)}, kernel {escape(status.kernel)}")
     for lines, colour in ((status.refusals, "red"), (status.pending, "yellow")):

@@ -12,6 +12,8 @@ from checks.snapshot import CouldNotLook
 from provision.host import last_run
 from provision.host.changes import Change, dump
 from provision.host.reboot import ARM
+from provision.migrate import standing
+from provision.migrate.standing import Record
 from provision.plan import Item, Plan, Refusal, Step
 from provision.planner import Observed
 from provision.run.journal import Journal
@@ -222,3 +224,18 @@ def test_the_newest_verdict_of_a_gate_is_the_last_one() -> None:
     (one,) = verdicts.last_verdicts(MACHINE).items()
     assert one[0] == "chat on @guest/@local/llm"
     assert one[1]["verdict"] == "pass"
+
+
+@pytest.mark.parametrize(
+    ("step", "first"), [("delta", "box  in sync; NOBODY ANSWERS for chat now"), ("warm", "box  in sync")]
+)
+def test_the_first_line_says_that_clients_of_a_service_that_is_moved_get_no_answer(
+    step: str, first: str
+) -> None:
+    record = Record("R", "chat", "source", "other", "me", step, "open", "then", words=("a", "b"))
+    found = status(metal=host().put("file", standing.path("chat"), record.dump().decode()))
+    out = io.StringIO()
+    show([found], [{}], Console(file=out, width=200))
+    lines = out.getvalue().splitlines()
+    assert lines[0] == first
+    assert "provision migrate a b --resume, or --rollback" in out.getvalue()
