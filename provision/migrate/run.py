@@ -52,16 +52,19 @@ def _migrate(ask: Asked) -> Answer:
     source, target, paths = both_ends(ask)
     way = () if ask.way == "begin" else (f"--{ask.way}",)
     reason = again.command({"words": typed(ask, str(Path.cwd())), "cold": ask.cold}, *way)
-    with live.connected(
-        source,
-        target,
-        paths,
-        reason.removeprefix("provision "),
-        say_on_stderr,
-        cold=ask.cold,
-        reboot=ask.reboot,
-        back=ask.way == "rollback",
-    ) as ends:
+    with (
+        _before_it_begins(ask, reason),
+        live.connected(
+            source,
+            target,
+            paths,
+            reason.removeprefix("provision "),
+            say_on_stderr,
+            cold=ask.cold,
+            reboot=ask.reboot,
+            back=ask.way == "rollback",
+        ) as ends,
+    ):
         ends.session.facts = {
             "source": source.name,
             "target": target.name,
@@ -240,6 +243,19 @@ def _none_open(pair: Pair, records: list[Record]) -> str:
         + (f" ({'; '.join(said)})" if said else f" (neither machine has {standing.path(name)})")
         + "; without an option one begins"
     )
+
+
+@contextmanager
+def _before_it_begins(ask: Asked, reason: str) -> Iterator[None]:
+    """Who lets go of a command that goes on with an open migration, before it has done anything, has it still open."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        last = ending.last()
+        if ask.way in ("begin", "dry-run") or (last is not None and last.words != ending.NOTHING):
+            raise
+        said = "" if last is None else f"{ending.NOTHING}; "
+        raise ending.Ended(f"{said}a migration that is open stays open. Next: {reason}") from error
 
 
 @contextmanager
