@@ -10,7 +10,7 @@ from rich.console import Console
 from provision.migrate import standing
 from provision.migrate.silence import unanswered
 from provision.printable import escape
-from provision.status import cut_over, serving
+from provision.status import adopted, cut_over, serving
 from provision.status.state import UNKNOWN, Status
 
 _COLOURS = {"in sync": "green", "pending": "yellow", "refused": "red", "unknown": "red"}
@@ -46,10 +46,21 @@ def _machine(out: Console, status: Status) -> None:
             out.print(f"    [{colour}]-[/] {escape(line)}")
         if len(lines) > SHOWN:
             out.print(f"    … and {len(lines) - SHOWN} more: provision plan shows all")
+    moved = {
+        one["service"]: one["peer"]
+        for one in status.migrations
+        if (one["role"], one["state"]) == ("source", "finalized")
+    }
     for guest in status.guests:
         where = escape(f"{guest['guest']} ({guest['backend']} {guest['id']})")
         out.print(f"  guest {where}: {guest['state']}")
         for service in guest["services"]:
+            if service["active"] == adopted.GONE and service["service"] in moved:
+                there = escape(moved[service["service"]])
+                out.print(
+                    f"    {escape(service['unit'])}: not there any more, it was moved to {there} for good"
+                )
+                continue
             colour = "green" if service["active"] == "active" else "red"
             out.print(
                 f"    {escape(service['unit'])}: [{colour}]{escape(service['active'])}[/], "
