@@ -257,7 +257,7 @@ def test_the_downtime_counts_a_start_only_where_one_is_needed() -> None:
     bare = pairs.written(green(), "target", pairs.with_service(migration=None))
     _, down, text = forecast(bare)
     assert down == 30
-    assert text.startswith("the service does not answer while requests that are under way have 30 s to end")
+    assert "/ the service does not answer while requests that are under way have 30 s to end" in text
     cold = replace(green(), source=None, pair=replace(green().pair, cold=True))
     assert forecast(cold)[1] is None
 
@@ -267,12 +267,10 @@ def test_what_new_requests_get_between_drain_and_switch_is_what_the_page_on_traf
     proxy = HAProxy(socket="/run/h.sock", backend="llm", source="one", target="two")
     _, down, text = forecast(bare, leads=proxy)
     assert down == 30
-    assert text.startswith(
-        "HAProxy answers 503 from the drain to the switch, while requests that are under way"
-    )
-    hooks = Hooks(**dict.fromkeys(("drain", "switch", "back", "check"), ("/bin/true",)))  # type: ignore[arg-type]
+    assert "/ HAProxy answers 503 from the drain to the switch, while requests" in text
+    hooks = Hooks(**dict.fromkeys(("drain", "switch", "back", "check"), ("/bin/true",)))
     _, _, text = forecast(bare, leads=hooks)
-    assert text.startswith("no new request is answered by the service, from your drain to your switch, while")
+    assert "/ no new request is answered by the service, from your drain to your switch, while" in text
     page = Path(__file__).parents[3] / "docs/migration-traffic.md"
     assert "Between drain and switch HAProxy answers 503" in page.read_text()
 
