@@ -65,6 +65,9 @@ def test_what_goes_on_with_an_open_migration_says_that_it_stays_open(
     last = None if words is None else SimpleNamespace(words=words)
     monkeypatch.setattr(ending, "last", lambda: last)
     ask: Any = SimpleNamespace(way=way)
-    with pytest.raises(KeyboardInterrupt) as told, run._before_it_begins(ask, f"provision migrate a b --{way}"):
+    with (
+        pytest.raises(KeyboardInterrupt) as told,
+        run._before_it_begins(ask, f"provision migrate a b --{way}"),
+    ):
         raise KeyboardInterrupt
     assert getattr(told.value, "words", None) is None if said is None else said in told.value.words  # type: ignore[attr-defined]
