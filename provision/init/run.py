@@ -20,6 +20,7 @@ from provision.init import describe, host, measure
 from provision.init.describe import Description
 from provision.init.host import Container
 from provision.init.write import inventory_text
+from provision.listening import url
 from provision.plan import PHASES
 from provision.run import runner
 from provision.run.errors import RunError
@@ -85,8 +86,8 @@ def _measured(
             say(f"no baseline of {unit} in {container.id}: nothing listens on port {started.port} yet")
             continue
         say(f"measuring {unit} in {container.id}: a few requests to it, up to {measure.SECONDS} s")
-        url = f"http://127.0.0.1:{started.port}"
-        rate = measure.decode_tok_s(inside, pack.cached(), url, say)
+        # One that listens on its guest's address alone is not to be found on loopback.
+        rate = measure.decode_tok_s(inside, pack.cached(), url(started.listen, started.port), say)
         if rate is not None:
             today = datetime.datetime.now(datetime.UTC).date().isoformat()
             source = f"provcheck serve, one request at a time, by provision init on {today}"

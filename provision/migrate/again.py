@@ -21,3 +21,15 @@ def command(record: Any, *options: str) -> str:
     named = words if len(words) >= len(UNKNOWN) else UNKNOWN
     cold = ("--cold",) if one.get("cold") else ()
     return " ".join(("provision migrate", *named, *cold, *options))
+
+
+def only_back(record: Mapping[str, Any]) -> bool:
+    """Is a way back begun that is to be ended first?"""
+    return record.get("back") in ("begun", "serves")
+
+
+def ways_on(record: Mapping[str, Any]) -> str:
+    """The next command of an open migration: whoever tells of it names the same."""
+    if only_back(record):
+        return command(record, "--rollback")
+    return f"{command(record, '--resume')}, or --rollback"

@@ -6,6 +6,7 @@ from provision.migrate import again, record
 from provision.migrate.moving import Moving
 from provision.migrate.scratch import sweep
 from provision.migrate.sides import Side
+from provision.migrate.silence import first_of_all
 from provision.run import ending
 from provision.run.errors import Locked, Refused
 
@@ -52,13 +53,14 @@ def may_begin(side: Side, run: str) -> None:
         return
     if there.state == "moved" and there.role == "target":
         what = f"{there.service} came to {side.name} by migration {there.run}, which was not closed"
-        ways = "--finalize", "--rollback brings the service back"
+        ways = f"{again.command(there, '--finalize')}, or --rollback brings the service back"
     else:
         what = f"migration {there.run} of {there.service} is {there.state} on {side.name} since {there.since}"
-        ways = ("--resume", "--rollback") if there.state == "open" else ("--rollback", "--finalize")
+        moved = f"{again.command(there, '--rollback')}, or --finalize"
+        ways = again.ways_on(vars(there)) if there.state == "open" else moved
     raise Locked(
-        f"{what} (step {there.step}, from {there.controller}): two at once could leave two hosts that answer. "
-        f"Next: {again.command(there, ways[0])}, or {ways[1]}"
+        f"{first_of_all(vars(there))}{what} (step {there.step}, from {there.controller}): two at once could leave two "
+        f"hosts that answer. Next: {ways}"
     )
 
 

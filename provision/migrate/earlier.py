@@ -4,13 +4,14 @@ that goes on from there, and nothing beside it that only follows from it. Pure."
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 from checks.snapshot import CouldNotLook
 from provision.migrate.again import command
 from provision.migrate.case import About, Case, sure
 from provision.migrate.ends import End
 from provision.migrate.seen import Looks, UnitLook, Unseen
+from provision.migrate.silence import first_of_all
 from provision.migrate.standing import DROP_IN, FENCES, Record, goes_on
 from provision.plan import Refusal
 
@@ -95,9 +96,10 @@ def _named(source: End, target: End) -> tuple[str, ...]:
 def _under_way(case: Case, end: End, record: Record) -> Refusal:
     source, target = record.ends(end.name)
     if record.state == "open":
+        silent = first_of_all(asdict(record))
         return Refusal(
             f"machine {end.name}",
-            f"the migration {record.run} of {record.service} from {source} to {target} is open since "
+            f"{silent}the migration {record.run} of {record.service} from {source} to {target} is open since "
             f"{record.since or '?'}, at step {record.step or '?'}",
             "two migrations of one service would each undo what the other did",
             f"end it first: {goes_on(record, _words(case, end, record))}",

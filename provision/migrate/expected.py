@@ -8,6 +8,7 @@ from typing import Any
 from provision.data.migrating import GIB, MIB
 from provision.migrate.ends import Pair
 from provision.migrate.moves import Moves
+from provision.spec_migration import HAProxy, TrafficSpec
 from provision.stack.forecast import Figures
 
 MARGIN = 1.25
@@ -39,12 +40,12 @@ def expected(
     *,
     rate: float | None = None,
     bwlimit: float | None = None,
-    led: bool = False,
+    leads: TrafficSpec | None = None,
 ) -> Expected:
-    """``rate``: bytes/s that the way was measured with, None: it was not; ``bwlimit`` in MiB/s. ``led``: kpro leads the
-    clients itself, so that the source goes on until the target answers."""
+    """``rate``: bytes/s that the way was measured with, None: it was not; ``bwlimit`` in MiB/s. ``leads``: what leads
+    the clients; its requests are kept off both machines from the drain to the switch."""
     copy, seconds = _copy(found, rate, bwlimit)
-    down, lasts = _down(pair, found, starts, led)
+    down, lasts = _down(pair, found, starts, leads)
     return Expected(copy, down, seconds, lasts)
 
 
@@ -67,7 +68,7 @@ def _copy(found: Moves, rate: float | None, bwlimit: float | None) -> tuple[str,
     return f"{what}: about {_time(seconds)} ({least / MIB:.0f} MiB/s, {by})", seconds
 
 
-def _down(pair: Pair, found: Moves, starts: Figures, led: bool) -> tuple[str, float | None]:
+def _down(pair: Pair, found: Moves, starts: Figures, leads: TrafficSpec | None) -> tuple[str, float | None]:
     if pair.cold:
         return "the source does not serve: it answers again when the target does", None
     wait = pair.source.service.drain_seconds
@@ -75,9 +76,9 @@ def _down(pair: Pair, found: Moves, starts: Figures, led: bool) -> tuple[str, fl
     parts = [f"requests that are under way have {wait} s to end", "the last copy and its check"]
     if not extra:
         parts.append("the target is up and warm before that")
-        how = "new requests are held back" if led else "the service does not answer"
-        return f"{how} while {'; '.join(parts)}: {wait} s and the last copy at most, usually far less", float(
-            wait
+        return (
+            f"{_unanswered(leads)} while {'; '.join(parts)}: {wait} s and the last copy at most, usually far less",
+            float(wait),
         )
     if starts.start is None:
         parts.append(
@@ -86,6 +87,15 @@ def _down(pair: Pair, found: Moves, starts: Figures, led: bool) -> tuple[str, fl
         return f"the service does not answer while {'; '.join(parts)}", None
     parts.append(f"one start of the target, about {starts.start:.0f} s ({starts.source})")
     return f"the service does not answer while {'; '.join(parts)}", float(wait) + starts.start
+
+
+def _unanswered(leads: TrafficSpec | None) -> str:
+    """What new requests get meanwhile."""
+    if isinstance(leads, HAProxy):
+        return "HAProxy answers 503 from the drain to the switch,"
+    if leads is not None:
+        return "no new request is answered by the service, from your drain to your switch,"
+    return "the service does not answer"
 
 
 def amount(size: int) -> str:

@@ -74,7 +74,7 @@ def preflight(
             starts or Figures(),
             rate=rate,
             bwlimit=migration.transfer.bwlimit_mib if migration else None,
-            led=migration is not None and migration.traffic is not None,
+            leads=None if migration is None else migration.traffic,
         ),
         tuple(steps),
         earlier.follows(case),

@@ -156,7 +156,8 @@ def interrupted(m: Moving, source: str, target: str) -> None:
         _line(f"next, at once: {command} --rollback")
         return
     _line(f"interrupted: migration {m.run} of {m.target.service.name} is open", fg="yellow")
-    _line(f"next: {command} --resume goes on; {command} --rollback takes it back")
+    words = m.words or (source, target)
+    _line(f"next: {again.ways_on({'words': words, 'cold': m.cold, 'back': m.back})}")
 
 
 def cut_end(m: Moving, source: str, target: str) -> None:

@@ -16,6 +16,7 @@ from checks import pack
 from provision.adopt import words as adopted
 from provision.data.engines import KEY_VARIABLES
 from provision.host.transport import Completed
+from provision.listening import url
 from provision.run.errors import ActFailed
 from provision.spec import Service
 
@@ -127,8 +128,7 @@ def asked(service: Service, run: str, command: str, words: Sequence[str]) -> str
 
 def address(service: Service) -> str:
     """Where the service answers in its own guest."""
-    host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(service.listen, service.listen)
-    return f"http://{f'[{host}]' if ':' in host and not host.startswith('[') else host}:{service.port}"
+    return url(service.listen, service.port)
 
 
 def served(service: Service) -> str:

@@ -33,6 +33,7 @@ from provision.migrate.preflight import preflight
 from provision.migrate.runbook import StepFailed
 from provision.migrate.scratch import sweep
 from provision.migrate.shown import Shown
+from provision.migrate.silence import first_of_all
 from provision.migrate.standing import Record
 from provision.plan import PHASES, Refusal
 from provision.printable import say_on_stderr
@@ -51,16 +52,19 @@ def _migrate(ask: Asked) -> Answer:
     source, target, paths = both_ends(ask)
     way = () if ask.way == "begin" else (f"--{ask.way}",)
     reason = again.command({"words": typed(ask, str(Path.cwd())), "cold": ask.cold}, *way)
-    with live.connected(
-        source,
-        target,
-        paths,
-        reason.removeprefix("provision "),
-        say_on_stderr,
-        cold=ask.cold,
-        reboot=ask.reboot,
-        back=ask.way == "rollback",
-    ) as ends:
+    with (
+        _before_it_begins(ask, reason),
+        live.connected(
+            source,
+            target,
+            paths,
+            reason.removeprefix("provision "),
+            say_on_stderr,
+            cold=ask.cold,
+            reboot=ask.reboot,
+            back=ask.way == "rollback",
+        ) as ends,
+    ):
         ends.session.facts = {
             "source": source.name,
             "target": target.name,
@@ -191,9 +195,9 @@ def _finalize(ask: Asked, ends: Ends, pair: Pair) -> Answer:
     records = _records(ends)
     if any(one.state == "open" for one in records):
         raise RunError(
-            f"migration {_one_run(records)} of {pair.target.service.name} is not through "
-            f"(step {runbook.reached(records)}): nothing is given up before that. Next: "
-            f"{again.command(records[0], '--resume')}, or --rollback"
+            f"{first_of_all(vars(records[0]))}migration {_one_run(records)} of {pair.target.service.name} is not "
+            f"through (step {runbook.reached(records)}): nothing is given up before that. Next: "
+            f"{again.ways_on(vars(records[0]))}"
         )
     if not any(one.state == "moved" for one in records):
         raise ValueError(_none_open(pair, records))
@@ -239,6 +243,19 @@ def _none_open(pair: Pair, records: list[Record]) -> str:
         + (f" ({'; '.join(said)})" if said else f" (neither machine has {standing.path(name)})")
         + "; without an option one begins"
     )
+
+
+@contextmanager
+def _before_it_begins(ask: Asked, reason: str) -> Iterator[None]:
+    """Who lets go of a command that goes on with an open migration, before it has done anything, has it still open."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        last = ending.last()
+        if ask.way in ("begin", "dry-run") or (last is not None and last.words != ending.NOTHING):
+            raise
+        said = "" if last is None else f"{ending.NOTHING}; "
+        raise ending.Ended(f"{said}a migration that is open stays open. Next: {reason}") from error
 
 
 @contextmanager

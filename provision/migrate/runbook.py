@@ -52,7 +52,10 @@ def _where_to_go_on(m: Moving, todo: Sequence[Step]) -> int:
                 there = record.read(side)
                 began += [there.step] if there is not None else []
         if any(steps.at_or_after(step, one.name) for step in began for one in todo if one.window):
-            _source_first_of_all(m, began[-1])
+            try:
+                _source_first_of_all(m, began[-1])
+            finally:
+                _write(m, began[-1], "")
         raise
 
 
@@ -97,7 +100,11 @@ def _source_first_of_all(m: Moving, step: str) -> None:
     """In an interrupted cut-over; whatever is pressed meanwhile."""
     if not m.cold:
         m.say(f"interrupted at {step}, where the source gets no requests: it is brought back first")
-        source_first(m, step)
+        try:
+            source_first(m, step)
+        finally:
+            # All else stays as it is: the run can go on from here as well as back.
+            m.back = "paused" if m.back == "serves" else m.back
 
 
 def _red(m: Moving, step: Step, began: float, why: str) -> None:
@@ -187,7 +194,7 @@ def source_first(m: Moving, step: str, *, again: bool = False) -> str:
     seconds = cut.back_seconds(m)
     m.led = steps.at_or_after(step, "switch")
     # Until it is known: an interrupt at the very end must not read as success.
-    m.unserved = "it was not seen to serve"
+    m.unserved, m.back = "it was not seen to serve", "begun"
     held = f"{m.peer} is brought back first, {seconds} s at most (kill -9 leaves it as it is); then this run ends"
     with ending.held(held, seconds):
         m.unserved = _undone(m, "drain", cut.bring_back, m.living(), quiet=again)

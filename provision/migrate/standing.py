@@ -10,6 +10,7 @@ from typing import Any, Literal
 from checks.snapshot import CouldNotLook, Snapshot
 from provision.migrate import again
 from provision.migrate.ends import Role
+from provision.migrate.silence import first_of_all
 from provision.plan import Refusal
 from provision.spec import Guest, Machine, Service
 
@@ -24,7 +25,7 @@ FORMER = ".former"
 SCHEMA = "kpro-migration/1"
 
 State = Literal["open", "moved", "finalized", "rolled_back"]
-Back = Literal["", "begun", "serves"]
+Back = Literal["", "begun", "serves", "paused"]
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,7 @@ class Record:
 
     ``words``: source, target and options as they were named on ``controller`` (provision.migrate.asked); empty in one
     of an older version. ``back``: of a way back that is not whole, does the source serve again, or is it begun alone?
+    "paused": an interrupt in the cut-over brought the source back, and nothing else was taken back.
     """
 
     run: str
@@ -78,7 +80,7 @@ def parse(text: str) -> Record:
     known = {key: value for key, value in data.items() if key in names}
     words = known.get("words")
     known["words"] = tuple(map(str, words)) if isinstance(words, list) else ()
-    if known.get("back") not in ("begun", "serves"):
+    if known.get("back") not in ("begun", "serves", "paused"):
         known["back"] = ""
     try:
         record = Record(**known)
@@ -166,14 +168,13 @@ def unclosed(machine: Machine, host: Snapshot, own: str) -> list[Refusal]:
 def told(one: Mapping[str, Any]) -> str:
     """A record in one line."""
     way = f"to {one['peer']}" if one["role"] == "source" else f"from {one['peer']}"
+    at = _half_back(one) or f"is being moved {way}, at {one['step']}"
     ways = {
-        "open": f"is being moved {way}, at {one['step']}: {again.command(one, '--resume')}, or --rollback",
+        "open": f"{at}: {again.ways_on(one)}",
         "moved": f"was moved {way} and can still go back: {again.command(one, '--rollback')}, or --finalize",
     }
-    if one["state"] == "open" and (half := _half_back(one)):
-        return f"migration {one['run']}: {one['service']} {half}: {again.command(one, '--rollback')}"
     said = ways.get(one["state"], f"was moved {way} for good")
-    return f"migration {one['run']}: {one['service']} {said}"
+    return f"{first_of_all(one)}migration {one['run']}: {one['service']} {said}"
 
 
 def _half_back(one: Mapping[str, Any]) -> str:
@@ -182,6 +183,8 @@ def _half_back(one: Mapping[str, Any]) -> str:
         return ""
     here = one["role"] == "source"
     source, target = ("this machine", one["peer"]) if here else (one["peer"], "this machine")
+    if one["back"] == "paused":
+        return f"was on its way to {target}, interrupted at {one['step']}, and {source} serves"
     if one["back"] == "serves":
         return f"was taken back, and {source} serves; {target} is still to be cleaned"
     if one.get("cold"):
@@ -209,10 +212,11 @@ def _record(host: Snapshot, service: Service) -> Record | None:
 
 def _open(machine: Machine, record: Record, where: str) -> Refusal:
     source, target = record.ends(machine.name)
+    silent = first_of_all(asdict(record))
     return Refusal(
         where,
-        f"migration {record.run} of {record.service} from {source} to {target} is open since {record.since}, at step "
-        f"{record.step}",
+        f"{silent}migration {record.run} of {record.service} from {source} to {target} is open since {record.since}, "
+        f"at step {record.step}",
         "two hands on one service could leave two hosts that answer, or none",
         goes_on(record),
     )
@@ -221,9 +225,7 @@ def _open(machine: Machine, record: Record, where: str) -> Refusal:
 def goes_on(record: Record, named: tuple[str, ...] = ()) -> str:
     """The next command of an open migration; ``named``: as its two inventories are named, where that is known."""
     given = {**asdict(record), **({"words": named} if named else {})}
-    if record.back:
-        return f"{again.command(given, '--rollback')}, which is half done"
-    return f"{again.command(given, '--resume')}, or --rollback"
+    return again.ways_on(given) + (", which is half done" if again.only_back(given) else "")
 
 
 def _moved(machine: Machine, record: Record) -> Refusal:

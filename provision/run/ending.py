@@ -83,17 +83,19 @@ class _Listener:
 
 
 _now: _Listener | None = None
+listened = False
+"""Was it ever listened, in this process?"""
 
 
 @contextmanager
 def listening(say: Callable[[str], None] = say_on_stderr) -> Iterator[None]:
     """All three end what is done here in one way. One that the caller had ignored (nohup) stays ignored. Within another
     ``listening`` it changes nothing."""
-    global _now
+    global _now, listened
     if _now is not None or threading.current_thread() is not threading.main_thread():
         yield
         return
-    _now = _Listener(say)
+    _now, listened = _Listener(say), True
     before = {number: signal.getsignal(number) for number in _NAMES}
     try:
         for number, handler in before.items():

@@ -68,7 +68,7 @@ def _read(said: str, ssh: Ssh) -> tuple[str, str]:
             f"no answer from {ssh.host} ({rest})",
             " must log in: is the machine up, and is a firewall between?",
         )
-    if kind == "Authentication error":
+    if kind == "Authentication error" or "No authentication methods" in rest:
         return (
             f"its sshd does not let {ssh.user or 'this user'} in ({rest})",
             " must log in without a password: put your public key into its authorized_keys, or name the key"
@@ -85,6 +85,11 @@ def _read(said: str, ssh: Ssh) -> tuple[str, str]:
         return (
             f"its host key is not in {known}, and no other is taken",
             " shows the key: compare it with the machine's, and accept it",
+        )
+    if "host key cannot be kept in" in rest:
+        return (
+            rest,
+            " keeps it where that file can be written: correct its folder, or name another file (known_hosts)",
         )
     if "banner" in rest:
         return (

@@ -19,7 +19,7 @@ from pyinfra.api.operations import run_ops
 from pyinfra.api.state import BaseStateCallback, State, StateStage
 from pyinfra.context import ctx_config, ctx_inventory, ctx_state
 
-from provision.host import reconnect, transport
+from provision.host import first_contact, reconnect, transport
 from provision.migrate.standing import Migrating
 from provision.plan import Plan
 from provision.run import ending
@@ -178,6 +178,8 @@ def connected(
     with ctx_state.use(state), ctx_config.use(config):
         hosts = make_inventory(str(inventory), cwd=state.cwd, override_data={})
         _stand_for(hosts.host_data, machines or {})
+        first_contact.tell()
+        _strict(hosts.host_data)
         with ctx_inventory.use(hosts):
             state.init(hosts, config, initial_limit=[hosts.get_host(name) for name in limit] or None)
             session = Session(
@@ -223,6 +225,14 @@ def _stand_for(data: Mapping[str, dict[str, Any]], machines: Mapping[str, Machin
             names = {guest.name: guest for guest in machine.guests}
             if "guest" in given and given["guest"].name in names:
                 given["guest"] = names[given["guest"].name]
+
+
+def _strict(data: Mapping[str, dict[str, Any]]) -> None:
+    """pyinfra's own default goes before what ssh_config says."""
+    for given in data.values():
+        ssh = given["machine"].ssh if "machine" in given and "guest" not in given else None
+        if ssh is not None and first_contact.strict(ssh):
+            given.setdefault("ssh_strict_host_key_checking", "yes")
 
 
 def _connect(state: State) -> None:

@@ -10,6 +10,8 @@ from provision.adopt.plan import differences, main_process
 from provision.spec import Service
 
 UNKNOWN = "unknown"
+GONE = "not there"
+"""Of a unit that its guest does not have."""
 
 
 def seen(service: Service, inside: Snapshot | None) -> dict[str, Any]:
@@ -24,7 +26,7 @@ def seen(service: Service, inside: Snapshot | None) -> dict[str, Any]:
     running = main_process(service.found.unit, there)
     started = words.started(running.words) if running else None
     found: dict[str, Any] = {
-        "active": unit.state if unit else "not there",
+        "active": unit.state if unit else GONE,
         "sub_state": "running" if running else UNKNOWN,
         "drift": [
             {"field": field.lstrip("."), "seen": text} for field, text in differences(service, there, inside)

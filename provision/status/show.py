@@ -8,8 +8,9 @@ from typing import Any
 from rich.console import Console
 
 from provision.migrate import standing
+from provision.migrate.silence import unanswered
 from provision.printable import escape
-from provision.status import cut_over, serving
+from provision.status import adopted, cut_over, serving
 from provision.status.state import UNKNOWN, Status
 
 _COLOURS = {"in sync": "green", "pending": "yellow", "refused": "red", "unknown": "red"}
@@ -35,7 +36,9 @@ def _machine(out: Console, status: Status) -> None:
         word = f"{len(status.pending)} change(s) pending"
     elif status.state == "refused":
         word = f"refused for {len(status.refusals)} reason(s)"
-    out.print(f"[bold]{escape(status.machine)}[/]  [{_COLOURS[status.state]}]{word}[/]")
+    silent = [said for one in status.migrations if (said := unanswered(one))]
+    loud = f"; [bold red]{escape('; '.join(silent))}[/]" if silent else ""
+    out.print(f"[bold]{escape(status.machine)}[/]  [{_COLOURS[status.state]}]{word}[/]{loud}")
     if status.kernel != UNKNOWN or status.driver != UNKNOWN:
         out.print(f"  driver {escape(status.driver)}, kernel {escape(status.kernel)}")
     for lines, colour in ((status.refusals, "red"), (status.pending, "yellow")):
@@ -43,10 +46,21 @@ def _machine(out: Console, status: Status) -> None:
             out.print(f"    [{colour}]-[/] {escape(line)}")
         if len(lines) > SHOWN:
             out.print(f"    … and {len(lines) - SHOWN} more: provision plan shows all")
+    moved = {
+        one["service"]: one["peer"]
+        for one in status.migrations
+        if (one["role"], one["state"]) == ("source", "finalized")
+    }
     for guest in status.guests:
         where = escape(f"{guest['guest']} ({guest['backend']} {guest['id']})")
         out.print(f"  guest {where}: {guest['state']}")
         for service in guest["services"]:
+            if service["active"] == adopted.GONE and service["service"] in moved:
+                there = escape(moved[service["service"]])
+                out.print(
+                    f"    {escape(service['unit'])}: not there any more, it was moved to {there} for good"
+                )
+                continue
             colour = "green" if service["active"] == "active" else "red"
             out.print(
                 f"    {escape(service['unit'])}: [{colour}]{escape(service['active'])}[/], "

@@ -215,4 +215,7 @@ def _kpros(service: Service, inside: Snapshot | None) -> dict[str, Any]:
     pairs = dict(line.partition("=")[::2] for line in output.splitlines())
     if code != 0 or "ActiveState" not in pairs:
         raise CouldNotLook(f"systemctl show ended with {code}: {output.strip()[:120]}")
-    return {"active": pairs["ActiveState"], "sub_state": pairs.get("SubState", UNKNOWN)}
+    # A unit that systemd does not know has no state of its file; what it says of it else reads as if it were stopped.
+    gone = pairs["ActiveState"] == "inactive" and pairs.get("UnitFileState") == ""
+    active = adopted.GONE if gone else pairs["ActiveState"]
+    return {"active": active, "sub_state": pairs.get("SubState", UNKNOWN)}

@@ -72,8 +72,14 @@ NAMED = "provision migrate /srv/a.py /srv/b.py"
 @pytest.mark.parametrize(
     ("one", "said"),
     [
-        (SOURCE, f"chat is being moved to kpro5, at drain: {NAMED} --resume, or --rollback"),
-        (TARGET, f"chat is being moved from kpro6, at drain: {NAMED} --resume, or --rollback"),
+        (
+            replace(SOURCE, step="warm"),
+            f"chat is being moved to kpro5, at warm: {NAMED} --resume, or --rollback",
+        ),
+        (
+            replace(TARGET, step="warm"),
+            f"chat is being moved from kpro6, at warm: {NAMED} --resume, or --rollback",
+        ),
         (
             replace(SOURCE, state="moved"),
             f"chat was moved to kpro5 and can still go back: {NAMED} --rollback, or --finalize",
@@ -90,7 +96,7 @@ NAMED = "provision migrate /srv/a.py /srv/b.py"
             f"chat was taken back, and kpro6 serves; this machine is still to be cleaned: {NAMED} --rollback",
         ),
         (
-            replace(SOURCE, back="begun"),
+            replace(SOURCE, step="watch", back="begun"),
             f"chat is being taken back, and this machine does not serve its clients yet: {NAMED} --rollback",
         ),
         (

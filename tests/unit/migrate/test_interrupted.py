@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 
-from provision.migrate import cut, present, runbook, steps
+from provision.migrate import cut, present, runbook, standing, steps
 from provision.migrate.moving import Moving
 from provision.migrate.steps import STEPS
 from tests.unit.migrate.test_runbook import World, begun, world
@@ -41,6 +41,8 @@ def test_who_is_interrupted_while_a_resumed_run_looks_has_the_source_back_where_
     with pytest.raises(KeyboardInterrupt):
         runbook.forward(world.m, resumed=True)
     assert world.did == expected
+    kept = [side.kept for side in world.m.sides]  # type: ignore[attr-defined]
+    assert [one.back for one in kept] == (["paused"] * 2 if expected else ["", ""])
 
 
 @pytest.mark.parametrize(("step", "loud"), [("gate", "b gets no requests"), ("watch", "unless b still does")])
@@ -62,4 +64,11 @@ def test_the_last_words_after_a_way_back_that_failed_say_that_nobody_answers(
     assert ("NOBODY ANSWERS" in said and loud in said) is red
     last = said.splitlines()[-1]
     assert ("--resume" not in said) is red
-    assert "provision migrate a.py b.py --rollback" in last
+    ways = "--rollback" if red else "--resume, or --rollback"
+    assert f"provision migrate a.py b.py {ways}" in last
+    # What the machines say then is the same.
+    kept = [side.kept for side in world.m.sides]  # type: ignore[attr-defined]
+    assert [one.back for one in kept] == ["begun" if red else "paused"] * 2
+    assert all(standing.goes_on(one).startswith("provision migrate ") for one in kept)
+    assert all(("--resume" not in standing.goes_on(one)) is red for one in kept)
+    assert all(("interrupted at" in standing.told(asdict(one))) is not red for one in kept)

@@ -19,6 +19,7 @@ from provision.migrate.seen import Rsync, Sshd
 from provision.migrate.shown import Shown
 from provision.migrate.translate import settings
 from provision.spec import Candidate, Engine, Gpu, Model, Mount
+from provision.spec_migration import HAProxy, Hooks
 from provision.stack.forecast import Figures
 from tests.unit.migrate import preflight_pair as pairs
 from tests.unit.migrate.preflight_pair import Given, green
@@ -254,11 +255,24 @@ def test_the_downtime_counts_a_start_only_where_one_is_needed() -> None:
     assert down == 30 + 45
     assert "about 45 s (from the start it needed last time)" in text
     bare = pairs.written(green(), "target", pairs.with_service(migration=None))
-    _, down, text = forecast(bare, led=True)
+    _, down, text = forecast(bare)
     assert down == 30
-    assert "held back" in text
+    assert "/ the service does not answer while requests that are under way have 30 s to end" in text
     cold = replace(green(), source=None, pair=replace(green().pair, cold=True))
     assert forecast(cold)[1] is None
+
+
+def test_what_new_requests_get_between_drain_and_switch_is_what_the_page_on_traffic_says() -> None:
+    bare = pairs.written(green(), "target", pairs.with_service(migration=None))
+    proxy = HAProxy(socket="/run/h.sock", backend="llm", source="one", target="two")
+    _, down, text = forecast(bare, leads=proxy)
+    assert down == 30
+    assert "/ HAProxy answers 503 from the drain to the switch, while requests" in text
+    hooks = Hooks(**dict.fromkeys(("drain", "switch", "back", "check"), ("/bin/true",)))
+    _, _, text = forecast(bare, leads=hooks)
+    assert "/ no new request is answered by the service, from your drain to your switch, while" in text
+    page = Path(__file__).parents[3] / "docs/migration-traffic.md"
+    assert "Between drain and switch HAProxy answers 503" in page.read_text()
 
 
 def shown(given: Given) -> Shown:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from provision.migrate import standing
+from provision.migrate import silence, standing, steps
 from provision.migrate.standing import Record
 from provision.run import rollback_service
 from provision.run.errors import Refused
@@ -96,3 +97,57 @@ def test_a_profile_is_not_brought_back_where_its_service_has_moved_away() -> Non
     )
     with pytest.raises(Refused, match="was moved to kpro5"):
         rollback_service._look(session, BOX, "chat")
+
+
+def _open_at(step: str, **more: Any) -> Record:
+    return Record(RUN, "chat", "source", "kpro5", "me", step, "open", "then", **more)
+
+
+@pytest.mark.parametrize("step", silence.SILENT)
+def test_a_cut_over_that_was_left_alone_says_first_that_nobody_answers(step: str) -> None:
+    record = _open_at(step)
+    assert standing.told(asdict(record)).startswith("NOBODY ANSWERS for chat now: migration ")
+    (found,) = reasons(record.dump().decode())
+    assert "NOBODY ANSWERS for chat now: migration " in found
+
+
+@pytest.mark.parametrize("step", ["drain", "switch"])
+def test_a_step_that_may_have_led_requests_away_or_not_says_that(step: str) -> None:
+    assert silence.unanswered(asdict(_open_at(step))).startswith("NOBODY MAY ANSWER for chat")
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        *(_open_at(step) for step in ("copy", "warm", "speed", "watch", "stop")),
+        _open_at("delta", back="serves"),
+        _open_at("delta", back="paused"),
+        _open_at("verify", cold=True),
+        Record(RUN, "chat", "source", "kpro5", "me", "gate", "moved", "then"),
+    ],
+)
+def test_where_somebody_answers_nobody_is_frightened(record: Record) -> None:
+    assert silence.unanswered(asdict(record)) == ""
+    assert standing.told(asdict(record)).startswith("migration ")
+
+
+def test_the_steps_of_which_it_is_said_are_those_between_drain_and_switch() -> None:
+    names = steps.NAMES
+    assert names[names.index("drain") + 1 : names.index("switch")] == silence.SILENT
+
+
+@pytest.mark.parametrize(
+    ("back", "ways"),
+    [
+        ("", "a b --resume, or --rollback"),
+        ("paused", "a b --resume, or --rollback"),
+        ("serves", "a b --rollback"),
+        ("begun", "a b --rollback"),
+    ],
+)
+def test_everybody_who_names_the_next_command_names_the_same(back: Any, ways: str) -> None:
+    record = standing.parse(_open_at("gate", back=back, words=("a", "b")).dump().decode())
+    assert record.back == back
+    assert standing.told(asdict(record)).endswith(f": provision migrate {ways}")
+    (found,) = reasons(record.dump().decode())
+    assert f"provision migrate {ways}" in found

@@ -12,6 +12,8 @@ from checks.snapshot import CouldNotLook
 from provision.host import last_run
 from provision.host.changes import Change, dump
 from provision.host.reboot import ARM
+from provision.migrate import standing
+from provision.migrate.standing import Record
 from provision.plan import Item, Plan, Refusal, Step
 from provision.planner import Observed
 from provision.run.journal import Journal
@@ -222,3 +224,35 @@ def test_the_newest_verdict_of_a_gate_is_the_last_one() -> None:
     (one,) = verdicts.last_verdicts(MACHINE).items()
     assert one[0] == "chat on @guest/@local/llm"
     assert one[1]["verdict"] == "pass"
+
+
+@pytest.mark.parametrize(
+    ("step", "first"), [("delta", "box  in sync; NOBODY ANSWERS for chat now"), ("warm", "box  in sync")]
+)
+def test_the_first_line_says_that_clients_of_a_service_that_is_moved_get_no_answer(
+    step: str, first: str
+) -> None:
+    record = Record("R", "chat", "source", "other", "me", step, "open", "then", words=("a", "b"))
+    found = status(metal=host().put("file", standing.path("chat"), record.dump().decode()))
+    out = io.StringIO()
+    show([found], [{}], Console(file=out, width=200))
+    lines = out.getvalue().splitlines()
+    assert lines[0] == first
+    assert "provision migrate a b --resume, or --rollback" in out.getvalue()
+
+
+def _units(record: str | None, unit: str) -> str:
+    seen = Seen().cmd("unit-chat", unit)
+    found = status(metal=host().put("file", standing.path("chat"), record), guest=seen)
+    out = io.StringIO()
+    show([found], [{}], Console(file=out, width=200))
+    return next(line for line in out.getvalue().splitlines() if "chat.service" in line)
+
+
+def test_a_unit_that_is_gone_is_not_said_to_be_stopped_and_where_it_went_is() -> None:
+    gone = "ActiveState=inactive\nSubState=dead\nUnitFileState=\nMainPID=0\n"
+    left = gone.replace("UnitFileState=", "UnitFileState=disabled")
+    record = Record("R", "chat", "source", "other", "me", "stop", "finalized", "then").dump().decode()
+    assert _units(record, gone).endswith(": not there any more, it was moved to other for good")
+    assert ": not there, vllm 0.20.1" in _units(None, gone)
+    assert ": inactive, vllm 0.20.1" in _units(record, left)
