@@ -12,6 +12,7 @@ from pydantic import AfterValidator, Field, StrictInt, ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from checks.bdf import Bdf
+from provision.card_names import names_a_card
 
 Where = tuple[str | int, ...]
 
@@ -45,6 +46,14 @@ def _bdf(text: str) -> str:
 def _name(text: str) -> str:
     if not re.fullmatch(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", text):
         raise ValueError(f"{text!r} is no name: lower-case letters, digits and dashes, at most 63")
+    return text
+
+
+def _card(text: str) -> str:
+    if not names_a_card(text):
+        raise ValueError(
+            f"{text!r} names no card: write what nvidia-smi -L or lspci calls it, such as 'RTX A6000' or 'H100'"
+        )
     return text
 
 
@@ -133,6 +142,7 @@ def _home(path: Path) -> Path:
 
 
 Name = Annotated[str, AfterValidator(_name)]
+CardName = Annotated[str, AfterValidator(_card)]
 BdfText = Annotated[str, AfterValidator(_bdf)]
 Address = Annotated[str, AfterValidator(_address)]
 Network = Annotated[str, AfterValidator(_network)]

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StrictBool, StrictInt, StringConstraints, model_validator
 
-from provision.forms import AbsolutePath, BdfText, Name, Where, later, refuse
+from provision.forms import AbsolutePath, BdfText, CardName, Name, Where, later, refuse
 from provision.spec_base import Spec
 from provision.spec_engine import Engine, Patch
 from provision.spec_guest import Guest, Mount, Proxmox, claims, taken_twice
@@ -51,10 +51,12 @@ __all__ = [
 
 
 class Gpu(Spec):
-    """A GPU of the machine, by PCI address; ``model`` is compared with what is really there."""
+    """A GPU of the machine, by PCI address; ``model`` is compared with what is really there, in whole words: each must
+    be one of the name that the driver or the bus's list gives the card. ``H20`` is no H200, ``RTX 6000`` no RTX 6000
+    Ada; ``H100`` is every build of it (SXM, PCIe, NVL)."""
 
     bdf: BdfText
-    model: str
+    model: CardName
 
 
 class Driver(Spec):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from checks.bdf import Bdf
 from checks.snapshot import CouldNotLook, Snapshot
+from provision import card_names
 from provision.driver.archive import Prebuilt
 from provision.driver.installer import Installer
 from provision.host import view
@@ -162,10 +163,10 @@ def _gpus(machine: Machine, snapshot: Snapshot, refusals: list[Refusal], notes: 
                     f"lspci -Dnnk -s {gpu.bdf}",
                 )
             )
-        named, listed = models.get(Bdf.parse(gpu.bdf)), names.get(Bdf.parse(gpu.bdf))
-        if named is None and listed is not None and not view.is_model(gpu.model, listed):
-            named = listed
-        if named is not None and gpu.model.lower() not in named.lower():
+        bdf = Bdf.parse(gpu.bdf)
+        device = f"10de:{function.device.removeprefix('0x')}" if function is not None else None
+        named = models.get(bdf) or names.get(bdf) or device
+        if not card_names.fits(gpu.model, device, models.get(bdf), names.get(bdf)):
             refusals.append(
                 Refusal(
                     f"machine.gpus[{index}].model",

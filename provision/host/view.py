@@ -244,14 +244,6 @@ def bus_names(snapshot: Snapshot) -> dict[Bdf, str]:
     return found
 
 
-def is_model(model: str, name: str) -> bool:
-    """Can a GPU of this bus name be the model? The words with a digit tell models apart (A6000, 3090, H100), and the
-    list spells the rest in its own way."""
-    told = [word for word in re.findall(r"[a-z0-9]+", model.lower()) if re.search(r"\d", word)]
-    words = re.findall(r"[a-z0-9]+", name.lower())
-    return not told or any(word in words for word in told)
-
-
 def majors(snapshot: Snapshot) -> dict[str, int]:
     """Character device majors by name, from /proc/devices; the block section is left out."""
     text = (snapshot.text("/proc/devices") or "").split("Block devices:")[0]

@@ -181,7 +181,7 @@ def test_an_inventory_that_is_not_like_the_machine_is_refused_with_the_field(
     assert seen in plans[0].refusals[0].seen
 
 
-@pytest.mark.parametrize("model", ["RTX A6000", "V100", "RTX A6O00"])
+@pytest.mark.parametrize("model", ["RTX A6000", "V100", "RTX A6O00", "A", "A600", "RTX A6000 Ti"])
 def test_a_locked_gpu_is_compared_by_the_name_that_the_bus_gives_it(
     repo_root: Path, machines: Path, tmp_path: Path, model: str
 ) -> None:
@@ -192,6 +192,21 @@ def test_a_locked_gpu_is_compared_by_the_name_that_the_bus_gives_it(
     )
     _, plans = plan(str(changed), machines / "kpro5-locked")
     assert ("machine.gpus[0].model" in refused(plans)) == (model != "RTX A6000")
+
+
+@pytest.mark.parametrize(
+    "model", ["RTX A6000", "NVIDIA RTX A6000", "A6000", "10de:2230", "RTX A600", "A", "10de:2231"]
+)
+def test_a_gpu_is_compared_by_the_name_that_its_driver_gives_it(
+    repo_root: Path, machines: Path, tmp_path: Path, model: str
+) -> None:
+    changed = tmp_path / "kpro6.py"
+    text = (repo_root / "inventories" / "kpro6.py").read_text()
+    changed.write_text(
+        text.replace('Gpu(bdf="42:00.0", model="RTX A6000")', f'Gpu(bdf="42:00.0", model="{model}")')
+    )
+    _, plans = plan(str(changed), machines / "kpro6")
+    assert ("machine.gpus[0].model" in refused(plans)) == (model in ("RTX A600", "A", "10de:2231"))
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,8 @@ def test_the_valid_inventory_is_accepted(desk: Any) -> None:
         (('suite="bookworm"', 'network="bridge:vmbré"'), "machine.guests[0].network", "'bridge:<name"),
         (('gpus=[Gpu(bdf="42:00.0"', 'gpus=[Gpu(bdf="42:0G.0"'), "machine.gpus[0].bdf", "not a PCI address"),
         (('gpus=[Gpu(bdf="42:00.0"', 'gpus=[Gpu(bdf="42:3f.0"'), "machine.gpus[0].bdf", "00 to 1f"),
+        (('model="RTX A6000"', 'model=""'), "machine.gpus[0].model", "names no card"),
+        (('model="RTX A6000"', 'model="RTX"'), "machine.gpus[0].model", "names no card"),
         (("port=8001", "port=8001, environment={'A-B': '1'}"), f"{SECOND}.environment", "'A-B'"),
         (("port=8001", "port=8001, environment={'A': 'x\\ny'}"), f"{SECOND}.environment", "line break"),
         (("port=8001", "port=8001, environment={'A': 'x\\ry'}"), f"{SECOND}.environment", "line break"),
