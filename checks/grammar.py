@@ -13,6 +13,29 @@ ALIKE = 0.8
 """How near (difflib's ratio) an option must be to be taken for the one that was meant: --contxt and --context are
 0.94, --nonsense and --silences 0.63."""
 
+WIDENS = frozenset(
+    {
+        "--yes",
+        "--reboot",
+        "--force",
+        "--remove-models",
+        "--source-is-off",
+        "--finalize",
+        "--rollback",
+        "--write",
+        "--resume",
+    }
+)
+"""Options that let more be done than was asked for: whoever wrote another word is never led to one of them."""
+
+
+def suggested(error: click.NoSuchOption) -> click.NoSuchOption:
+    """The error with only those names that are really near: click also offers ``--reboot`` for ``--sysroot``."""
+    near = get_close_matches(error.option_name, error.possibilities or (), cutoff=ALIKE)
+    return click.NoSuchOption(
+        error.option_name, error.message, [name for name in near if name not in WIDENS], error.ctx
+    )
+
 
 @dataclass
 class Line:
@@ -37,7 +60,7 @@ def read(command: click.Command, ctx: click.Context, args: Sequence[str]) -> Lin
             line.values, line.rest, line.order = command.make_parser(ctx).parse_args(left)
             return line
         except (click.NoSuchOption, click.BadOptionUsage) as error:
-            line.wrong.append(error)
+            line.wrong.append(suggested(error) if isinstance(error, click.NoSuchOption) else error)
             # The parser takes words from the front of the list it was given: the last one taken is the wrong one.
             at = len(words) - len(left) - 1
             name, equals, value = words[at].partition("=")

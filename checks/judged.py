@@ -53,7 +53,7 @@ class AllAtOnce(click.Command):
         except (click.UsageError, BadInput) as first:
             wrong: list[click.UsageError | BadInput] = list(self._wrong(ctx, given, first))
             if len(wrong) == 1:
-                raise
+                raise wrong[0] from None
             reasons = [
                 one.format_message() if isinstance(one, click.UsageError) else str(one) for one in wrong
             ]

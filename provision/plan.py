@@ -104,14 +104,20 @@ class Refusal:
         return {"where": self.where, "seen": self.seen, "why": self.why, "next": self.next_step}
 
 
+RECORD_ANEW = "record it anew (provision record HOST FOLDER), or add what is missing to the tree"
+"""The next step where a recorded tree lacks something."""
+
+MAKE_READABLE = "make it readable for the user that kpro connects as, then run again"
+
+
 def make_seen(error: Exception) -> str:
     """The next step where something could not be looked at; of a recorded tree it is another one than of a machine."""
     said = str(error)
     if "the recorded tree has no" in said:
-        return "record it anew (provision record HOST FOLDER), or add what is missing to the tree"
+        return RECORD_ANEW
     if said.endswith(": is a folder"):
         return "a file belongs there: correct it; in a recorded tree it stands for a file that could not be read then"
-    return "make it readable for the user that kpro connects as, then run again"
+    return MAKE_READABLE
 
 
 @dataclass(frozen=True)

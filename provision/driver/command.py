@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from provision.data import drivers
+from provision.data.archives import SUITES
 from provision.data.driver_packages import Flavour
 from provision.driver import build, cache
 from provision.driver.archive import Prebuilt
@@ -34,7 +35,7 @@ def run(
     output: Path | None,
 ) -> int:
     """Returns the exit code; the archive's path goes to standard output."""
-    wrong = _wrong(version, kernel, flavour, key, certificate, output)
+    wrong = _wrong(version, kernel, flavour, suite, key, certificate, output)
     if wrong:
         say("\n".join(f"error: {line}" for line in wrong))
         return EXIT_USAGE
@@ -64,13 +65,24 @@ def run(
 
 def refuse(asked: Mapping[str, Any]) -> None:
     """What ``run`` would refuse of what could be read of a command line. Raises ValueError."""
-    named = asked["version"] or _ANY, asked["kernel"] or _SOME_KERNEL, asked["flavour"] or "open"
+    named = (
+        asked["version"] or _ANY,
+        asked["kernel"] or _SOME_KERNEL,
+        asked["flavour"] or "open",
+        "bookworm" if asked["suite"] is None else asked["suite"],
+    )
     if wrong := _wrong(*named, asked["sign_key"], asked["sign_cert"], asked["output"]):
         raise ValueError("\n".join(wrong))
 
 
 def _wrong(
-    version: str, kernel: str, flavour: str, key: Path | None, certificate: Path | None, output: Path | None
+    version: str,
+    kernel: str,
+    flavour: str,
+    suite: str,
+    key: Path | None,
+    certificate: Path | None,
+    output: Path | None,
 ) -> list[str]:
     wrong = []
     unknown = drivers.wrong(version)
@@ -80,6 +92,10 @@ def _wrong(
         wrong.append(
             f"--kernel: {kernel!r} has not the form of a kernel release, like '6.1.0-50-amd64' (uname -r)"
         )
+    suites = [row.codename for row in SUITES if row.id == "debian"]
+    if suite not in suites:
+        # Judged here, also where an archive is found: its name does not tell the suite that it was asked for.
+        wrong.append(f"--suite: {suite!r} is no Debian suite that a driver is built in: {', '.join(suites)}")
     if (key is None) != (certificate is None):
         wrong.append("--sign-key and --sign-cert go together: a signature needs both")
     for name, path in (("--sign-key", key), ("--sign-cert", certificate)):

@@ -17,7 +17,7 @@ from provision.host.nodes import nodes_plan
 from provision.host.reboot import reboot_plan
 from provision.host.release.decide import metal_plan
 from provision.host.swap import stops_plan, swapped
-from provision.plan import Item, Plan, Refusal, Step, join, make_seen
+from provision.plan import RECORD_ANEW, Item, Plan, Refusal, Step, join, make_seen
 from provision.spec import Machine
 
 _CHECK = "correct the inventory, or look at the machine with: lspci -Dnn -d 10de:"
@@ -210,7 +210,16 @@ def _mounts(machine: Machine, snapshot: Snapshot, refusals: list[Refusal], notes
     for g, guest in enumerate(machine.guests):
         for m, mount in enumerate(guest.mounts):
             status = snapshot.data("stat", mount.source)
-            if status is None or b"directory" not in status:
+            if status is None and not snapshot.shows(mount.source):
+                refusals.append(
+                    Refusal(
+                        f"machine.guests[{g}].mounts[{m}].source",
+                        f"the record does not show {mount.source}",
+                        "what could not be looked at is never taken for a folder",
+                        RECORD_ANEW,
+                    )
+                )
+            elif status is None or b"directory" not in status:
                 refusals.append(
                     Refusal(
                         f"machine.guests[{g}].mounts[{m}].source",

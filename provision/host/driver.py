@@ -13,6 +13,7 @@ from provision.driver.archive import Prebuilt
 from provision.driver.installer import Installer
 from provision.host import (
     apt_asked,
+    boot,
     driver_hold,
     driver_repository,
     driver_seen,
@@ -110,6 +111,11 @@ def driver_plan(machine: Machine, snapshot: Snapshot, held: Sequence[Prebuilt | 
         f"kernel {case.kernels[-1]} is not booted yet, {wrong.seen}. Next: {wrong.next_step}"
         for wrong in holding
     ]
+    if not boot.kernels(snapshot) and kernels.following(snapshot) is None:
+        notes.append(
+            f"which kernel boots next cannot be told: none is seen in /boot; the driver is looked after for "
+            f"{case.kernels[0]} alone, which runs"
+        )
     if not missing:
         ready = ", ".join(case.kernels[:1] if holding else case.kernels)
         notes.append(f"driver {case.pin} is in place for {ready} (route {driver.route})")

@@ -30,7 +30,9 @@ def needed(snapshot: Snapshot) -> None:
     """Raises CouldNotLook when a record lacks what every decision needs."""
     lacking = [path for path in NEEDED if not snapshot.shows(path)]
     if lacking:
-        raise CouldNotLook(f"the record does not show {' and '.join(lacking)}, which say what holds the GPUs")
+        raise CouldNotLook(
+            f"the record does not show {' and '.join(lacking)}, without which nobody can tell what holds the GPUs"
+        )
 
 
 def notes(snapshot: Snapshot) -> list[str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from checks.errors import BadInput
 from checks.judged import AllAtOnce
 from provision import given
 
@@ -22,10 +23,21 @@ Examples:
 Exit codes: 0 looked, 1 a machine or tree could not be looked at, 2 usage or bad inventory.
 """
 
+_BOTH = (
+    "{} is a host and --sysroot a recorded machine, and one of them is looked at: leave one out, or give the inventory "
+    "that belongs to the recorded machine"
+)
+
+
+def _is_host(word: str) -> bool:
+    return "@" in word and "/" not in word
+
 
 def _refuse(asked: given.Given) -> None:
     word, live = asked["inventory"], asked["sysroot"] is None
-    if word is not None and not (live and (word == "@local" or "@" in word)):
+    if word is not None and not live and _is_host(word):
+        raise BadInput(_BOTH.format(word))
+    if word is not None and not (live and _is_host(word)):
         given.refuse(lambda: given.an_inventory(asked, files="none", names=live))
 
 
@@ -50,6 +62,8 @@ def inspect(inventory: str | None, limit: tuple[str, ...], sysroot: Path | None,
         raise click.UsageError("give an inventory, or --sysroot with a recorded tree")
     if inventory is None and limit:
         raise click.UsageError("--limit selects from an inventory: give one")
+    if inventory is not None and sysroot is not None and _is_host(inventory):
+        raise click.UsageError(_BOTH.format(inventory))
     if sysroot is not None:
         from provision.inspect import recorded
 

@@ -73,7 +73,10 @@ def _kernel(host: Mapping[str, Any]) -> str | None:
     if running in (None, UNKNOWN):
         return None
     boots = "boots next too" if following == running else f"next boot: {following}"
-    others = [one for one in host.get("kernels_installed") or () if one not in (running, following)]
+    installed = host.get("kernels_installed")
+    others = (
+        [one for one in installed if one not in (running, following)] if isinstance(installed, list) else []
+    )
     return f"{running} runs, {boots}" + (f"; also installed: {', '.join(others)}" if others else "")
 
 

@@ -75,7 +75,10 @@ class Inventory:
         unmatched = [pattern for pattern in limit if not any(self._names(pattern))]
         if unmatched:
             raise InventoryRefused(
-                [f"--limit {pattern} matches nothing: {self._there}" for pattern in unmatched]
+                [
+                    f"--limit {pattern} matches nothing: {self._there}{_several(pattern)}"
+                    for pattern in unmatched
+                ]
             )
         patterns = tuple(limit) or ("metal", "guests")
         found = [self._names(pattern) for pattern in patterns]
@@ -121,6 +124,15 @@ class Inventory:
         guests = ", ".join(dict.fromkeys(guest.name for _, guest in self._pairs)) or "none"
         groups = ", ".join(["metal", "guests", *self.groups])
         return f"the machines are {machines}; the guests are {guests}; the groups are {groups}"
+
+
+def _several(pattern: str) -> str:
+    names = [name.strip() for name in pattern.split(",") if name.strip()]
+    return (
+        f"; give --limit once for each name: {' '.join(f'--limit {name}' for name in names)}"
+        if names[1:]
+        else ""
+    )
 
 
 def load(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from checks.snapshot import CouldNotLook
 from provision.host import view
 from provision.host.observe import observe_tree
 from provision.inventory import Inventory
-from provision.plan import Plan
+from provision.plan import MAKE_READABLE, RECORD_ANEW, Plan
 from provision.planner import Observed, guest_requests, plan_machine, requests, restrict
 from provision.run.wanted import wanted_for
 
@@ -41,5 +42,16 @@ def plan_recorded(
                 else None
             )
         plan = plan_machine(machine, wanted, Observed(host, guests))
-        plans.append(restrict(plan, phases, selection.host_names))
+        plans.append(_of_record(restrict(plan, phases, selection.host_names)))
     return plans
+
+
+def _of_record(plan: Plan) -> Plan:
+    """Nobody can make readable what a record lacks: the next step is another one than on a machine."""
+    return replace(
+        plan,
+        refusals=tuple(
+            replace(one, next_step=RECORD_ANEW) if one.next_step == MAKE_READABLE else one
+            for one in plan.refusals
+        ),
+    )

@@ -7,7 +7,9 @@ import os
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from provision.cli import main
 from provision.init import answer, run
 from provision.inspect.record import bare
 from provision.inventory import InventoryRefused, find
@@ -84,6 +86,18 @@ def test_a_file_that_came_meanwhile_is_left(tmp_path: Path) -> None:
     with pytest.raises(FileExistsError, match=r"x\.py came meanwhile"):
         run._write(tmp_path / "x.py", "text")
     assert [path.read_text() for path in tmp_path.iterdir()] == ["mine"]
+
+
+@pytest.mark.parametrize("word", ["@local", "root@kpro6"])
+@pytest.mark.parametrize("more", [(), ("--zz",)])
+def test_a_host_and_a_recorded_machine_exclude_each_other(
+    tmp_path: Path, word: str, more: tuple[str, ...]
+) -> None:
+    done = CliRunner().invoke(main, ["inspect", word, "--sysroot", str(tmp_path), *more])
+    assert done.exit_code == 2
+    assert f"{word} is a host and --sysroot a recorded machine" in done.output
+    assert "take hosts as they are" not in done.output
+    assert not more or "'--zz'" in done.output
 
 
 @pytest.mark.parametrize("word", ["@local", "root@kpro6"])

@@ -99,7 +99,7 @@ def test_all_mistakes_are_told_a_line_each(
 
 def test_a_hint_at_the_help_begins_a_sentence(provcheck: Callable[..., Any]) -> None:
     assert provcheck("load", "--gpus", "x").err.endswith(" such as 0,1. See 'provcheck load --help'.\n")
-    assert provcheck("gpus", "--nonsense").err.endswith("? See 'provcheck gpus --help'.\n")
+    assert provcheck("gpus", "--formt", "json").err.endswith("? See 'provcheck gpus --help'.\n")
 
 
 @pytest.mark.parametrize(
@@ -213,6 +213,23 @@ def test_what_the_grammar_does_not_take_hides_nothing(
     args: tuple[str, ...], said: tuple[str, ...], provcheck: Callable[..., Any]
 ) -> None:
     test_all_mistakes_are_told_a_line_each(args, said, provcheck)
+
+
+@pytest.mark.parametrize(
+    ("args", "name"),
+    [
+        (("apply", "kpro5", "--sysroot", "/tmp"), "--sysroot"),
+        (("apply", "kpro5", "--rebot"), "--rebot"),
+        (("apply", "kpro5", "--yess"), "--yess"),
+        (("plan", "kpro5", "--sysrot", "/tmp"), "--sysrot"),
+    ],
+)
+def test_only_a_near_name_that_allows_nothing_more_is_suggested(args: tuple[str, ...], name: str) -> None:
+    done = CliRunner().invoke(provision, args)
+    assert done.exit_code == 2
+    assert f"No such option '{name}'" in done.output
+    assert ("Did you mean '--sysroot'" in done.output) == (name == "--sysrot")
+    assert ("Did you mean" in done.output) == (name == "--sysrot")
 
 
 BAD = """from provision.spec import Machine, Ssh

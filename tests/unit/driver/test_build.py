@@ -42,6 +42,12 @@ def never_made(monkeypatch: pytest.MonkeyPatch) -> None:
         (("--sign-key", "/k"), {}, "go together"),
         (("--sign-key", "/k", "--sign-cert", "/c"), {}, "/k is no file"),
         (("--output", "/tmp"), {}, "is a folder"),
+        (
+            ("--suite", "nosuch"),
+            {},
+            "'nosuch' is no Debian suite that a driver is built in: bookworm, trixie",
+        ),
+        (("--suite", ""), {}, "'' is no Debian suite"),
     ],
 )
 def test_what_cannot_be_meant_ends_with_2_and_one_line_each(
@@ -50,6 +56,17 @@ def test_what_cannot_be_meant_ends_with_2_and_one_line_each(
     result = run(*words, **values)
     assert result.exit_code == 2
     assert why in result.output
+
+
+def test_an_archive_that_is_there_answers_for_no_suite_that_there_is_not(
+    never_made: None, make_archive: Make
+) -> None:
+    make_archive()
+    assert run("--suite", "trixie").exit_code == 0
+    refused = run("--suite", "nosuch", "--output", "/tmp")
+    assert refused.exit_code == 2
+    assert "'nosuch'" in refused.output
+    assert "is a folder" in refused.output
 
 
 def test_the_second_call_finds_the_archive(never_made: None, make_archive: Make) -> None:

@@ -55,3 +55,11 @@ def test_a_live_machine_is_titled_by_its_name_alone() -> None:
     report = examine(seen("kpro5"), Machine(name="gpu01"))
     assert shown(report).splitlines()[0] == "gpu01"
     assert "tree_of" not in report.as_dict()
+
+
+@pytest.mark.parametrize(
+    ("installed", "told"), [("unknown", ""), (["6.8.1"], "; also installed: 6.8.1"), ([], "")]
+)
+def test_kernels_that_could_not_be_listed_are_no_list_of_letters(installed: object, told: str) -> None:
+    host = {"kernel_running": "6.17.1", "kernel_next": "unknown", "kernels_installed": installed}
+    assert dict(lines(host))["kernel"] == f"6.17.1 runs, next boot: unknown{told}"

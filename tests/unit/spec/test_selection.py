@@ -73,6 +73,19 @@ def test_a_limit_that_matches_nothing_is_refused_with_what_would(limit: list[str
         assert word in reason
 
 
+def test_names_joined_by_commas_are_led_to_an_option_for_each() -> None:
+    with pytest.raises(InventoryRefused) as refused:
+        INVENTORY.selected(["node1, node9"])
+    assert refused.value.reasons[0].endswith("give --limit once for each name: --limit node1 --limit node9")
+    assert list(INVENTORY.selected(["node1", "here"]).machines) == [
+        INVENTORY.machines[0],
+        INVENTORY.machines[2],
+    ]
+    with pytest.raises(InventoryRefused) as alone:
+        INVENTORY.selected(["node9"])
+    assert "once for each name" not in alone.value.reasons[0]
+
+
 def test_every_pattern_that_matches_nothing_is_named() -> None:
     with pytest.raises(InventoryRefused) as refused:
         INVENTORY.selected(["one", "node1", "two"])
