@@ -29,7 +29,7 @@ Examples:
   provision apply kpro5 --limit llm        only the guest llm
   provision assign kpro5 61:00.0 vm        hand a GPU over to virtual machines; lxc takes it back
   provision rollback kpro5                 the machines as they were before kpro
-  provision init root@kpro6                writes the inventory of a host that was set up by hand
+  provision init root@gpubox               writes the inventory of a host that was set up by hand
   provision migrate kpro6 kpro5            moves a live service to another host, with a way back
   provision runs                           what was run from here, and how it ended
   provision demo                           the whole chain against a throw-away virtual host on this machine
