@@ -85,6 +85,8 @@ class Judged:
 
 def judge(table: Table, command: Command, *, config_read: bool = False) -> Judged:
     """Every check of a command line. ``config_read``: whoever gave the table has read ``--config``."""
+    if command.program not in (None, table.engine):
+        return _other(table, command)
     reading = read(table, command.arguments)
     verdict = Verdict()
     once = [one for one in reading.ambiguous if table.history.seen("flags", one[0])]
@@ -118,6 +120,24 @@ def judge(table: Table, command: Command, *, config_read: bool = False) -> Judge
     return Judged(findings, corrected(command, missing, {problem.name for problem in idle}))
 
 
+def _other(table: Table, command: Command) -> Judged:
+    """Another engine's line has options of its own: to tell them as this one's mistakes would lead astray."""
+    verdict = Verdict()
+    verdict.add(
+        "program",
+        f"the line starts {command.program}, and it was to be judged as {table.engine}; nothing else of it was judged",
+        f"give --engine {command.program}==VERSION, or the line of {table.engine}",
+    )
+    skipped = f"{table.shown}: not judged, the line is another engine's"
+    findings = tuple(
+        _finding(table, check, verdict)
+        if check == "flags.program"
+        else Finding(check, Status.SKIP, "engine", skipped, owner="user")
+        for check in CHECKS
+    )
+    return Judged(findings)
+
+
 def _finding(table: Table, check: str, verdict: Verdict) -> Finding:
     name = check.partition(".")[2]
     texts = verdict.wrong.get(name)
@@ -140,12 +160,6 @@ def _finding(table: Table, check: str, verdict: Verdict) -> Finding:
 
 
 def _program(table: Table, command: Command, reading: Reading, verdict: Verdict) -> None:
-    if command.program not in (None, table.engine):
-        verdict.add(
-            "program",
-            f"the line starts {command.program}, and it was to be judged as {table.engine}",
-            f"give --engine {command.program}==VERSION, or the line of {table.engine}",
-        )
     module = command.shown[-1] if command.shown else ""
     positional = table.positional and module != "sglang.launch_server"
     if module.endswith(("openai.api_server", "api_server.entry")) and reading.positionals:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from checks.data.flagrules import COMBINATIONS, Combination
+from checks.flags import bounds
 from checks.flags.read import Reading
 from checks.flags.table import Table
 from checks.flags.values import BadValue, convert
@@ -97,7 +98,11 @@ def clashes(view: View) -> list[Clash]:
         if _applies(row, view.table) and all(_holds(condition, view) for condition in row.when)
     ]
     arithmetic = _vllm(view) if view.table.engine == "vllm" else _sglang(view)
-    return [*found, *arithmetic, *_devices(view)]
+    beyond = [
+        Clash("fail", text, fix, source, check="value")
+        for text, fix, source in bounds.outside(view.table, view.reading)
+    ]
+    return [*found, *beyond, *arithmetic, *_devices(view)]
 
 
 def _applies(row: Combination, table: Table) -> bool:

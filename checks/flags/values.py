@@ -217,7 +217,7 @@ def object_problems(
         elif entry.get("choices") and isinstance(inner, str) and inner not in entry["choices"]:
             out.append(("value", f"{where}: {_choices_text(inner, entry['choices'])}"))
         else:
-            out += [("value", f"{where} is {inner} and must be {text}") for text in _bounds(inner, entry)]
+            out += [("value", f"{where} is {inner} and must be {text}") for text in bounds(inner, entry)]
     return out
 
 
@@ -225,7 +225,8 @@ def _choices_text(inner: str, choices: list[Any]) -> str:
     return f"{inner!r} is none of {_choices(tuple(choices), inner)}"
 
 
-def _bounds(value: Any, entry: Mapping[str, Any]) -> list[str]:
+def bounds(value: Any, entry: Mapping[str, Any]) -> list[str]:
+    """The limits of a field that a number is outside of: ``at least -1``."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return []
     tests = {"gt": value.__gt__, "ge": value.__ge__, "lt": value.__lt__, "le": value.__le__}

@@ -73,6 +73,13 @@ def generates(e: Evidence, signs: Signs) -> Finding:
             "no token was generated since start, so nothing shows that it can",
             fix="let it answer one request, or run without --passive",
         )
+    if any(one.id == "serve.ready" and one.status is Status.UNKNOWN for one in e.seen.findings):
+        return _finding(
+            "serve.generates",
+            Status.UNKNOWN,
+            "nothing answers there: whether it generates is not knowable",
+            fix="start the service, or correct the address",
+        )
     why = (
         "the metrics page is neither vLLM's nor SGLang's"
         if e.seen.after and not e.page_dialect

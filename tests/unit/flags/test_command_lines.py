@@ -35,7 +35,7 @@ def judged(engine: str, line: str) -> Report:
 def bad(engine: str, line: str) -> dict[str, Finding]:
     """Findings that do not pass, by check."""
     found = judged(engine, line).findings
-    return {f.id.partition(".")[2]: f for f in found if f.status is not Status.PASS}
+    return {f.id.partition(".")[2]: f for f in found if f.status not in (Status.PASS, Status.SKIP)}
 
 
 def test_the_cookbook_line_fails_on_the_version_that_renamed_its_option_and_the_new_spelling_is_given() -> (
@@ -356,3 +356,52 @@ def test_an_answer_takes_less_than_half_a_second_of_computing() -> None:
     subprocess.run([*argv, COOKBOOK], stdout=subprocess.DEVNULL, check=False, timeout=30)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.5
+
+
+@pytest.mark.parametrize(
+    ("engine", "line", "program"),
+    [
+        ("vllm==0.20.1", "sglang serve --model-path x --tp 2", "sglang"),
+        ("sglang==0.5.23", "vllm serve m --max-model-len 4k", "vllm"),
+    ],
+)
+def test_another_engine_s_line_is_told_as_that_and_none_of_its_options_is_mended(
+    engine: str, line: str, program: str
+) -> None:
+    found = {one.id: one for one in judged(engine, line).findings}
+    told = found.pop("flags.program")
+    assert told.status is Status.FAIL
+    assert f"--engine {program}==" in (told.fix or "")
+    assert [one.id for one in found.values() if one.fix] == []
+    right = {one.id: one for one in judged("sglang==0.5.23", "sglang serve --model-path x --tp 2").findings}
+    assert right["flags.program"].status is Status.PASS
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--max-model-len -3", "--max-model-len is -3 and must be at least -1"),
+        ("--max-model-len=-3", "ModelConfig.max_model_len, 0.33.0"),
+        ("--max-num-seqs 0", "--max-num-seqs is 0 and must be at least 1"),
+        ("-tp 0", "-tp is 0 and must be at least 1"),
+        ("--gpu-memory-utilization 7", "must be at most 1"),
+    ],
+)
+def test_a_number_that_the_engine_s_configuration_refuses_is_told(words: str, said: str) -> None:
+    found = bad("vllm==0.33.0", f"vllm serve m {words}")
+    assert set(found) == {"value"}
+    assert said in found["value"].message
+    assert found["value"].fix
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["--max-model-len -1", "--max-model-len auto", "--max-num-seqs 1", "-tp 1", "--gpu-memory-utilization 1"],
+)
+def test_a_number_at_its_limit_is_taken(words: str) -> None:
+    assert bad("vllm==0.33.0", f"vllm serve m {words}") == {}
+
+
+def test_a_limit_holds_from_the_version_on_that_has_it() -> None:
+    assert "value" in bad("vllm==0.33.0", "vllm serve m -tp 0")
+    assert bad("vllm==0.20.1", "vllm serve m -tp 0") == {}

@@ -274,3 +274,12 @@ def test_prompts_with_a_preamble_are_other_prompts_than_those_without(
     assert _statuses(report)["serve.acceptance_baseline"] == "skip"
     assert report["facts"]["window"]["context"] == 160
     assert {"code", "prose"} == report["facts"]["window"]["kinds"].keys()
+
+
+def test_where_nobody_listens_no_log_of_an_engine_is_asked_for(serve: Serve) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        code, report = serve(f"http://127.0.0.1:{free.getsockname()[1]}", "--wait", "0")
+    fixes = {one["id"]: one.get("fix") for one in report["findings"]}
+    assert code == 3
+    assert fixes["serve.ready"] == fixes["serve.generates"] == "start the service, or correct the address"
