@@ -24,6 +24,23 @@ systemctl reset-failed {unit} 2>/dev/null; :
 """
 
 
+def lines(m: Moving, *, remove_models: bool) -> list[str]:
+    """What would be done, before it is asked for."""
+    name = m.target.service.name
+    said = [
+        f"{name}: stays on {m.target.name}, which is seen generating first; migration {m.run} is closed for good"
+    ]
+    if m.source is None:
+        return [*said, f"  {m.peer:<12}  is dead: nothing is done there"]
+    service = m.source.service
+    what = (
+        f"{service.unit} is disabled" if service.found else f"{service.unit}, its environment and its key go"
+    )
+    kept = service.found is not None or not remove_models
+    models = "model files stay" if kept else "its model files go, but for those that another service has"
+    return [*said, f"  {m.peer:<12}  {what}; {models}; there is no way back"]
+
+
 def finalize(m: Moving, *, remove_models: bool) -> list[str]:
     """Gives the source up, for good; what was done, a line each. Raises ActFailed, and nothing is given up, unless the
     service generates on the target. May be repeated."""

@@ -37,6 +37,13 @@ def shown(found: Shown, *, quiet: bool) -> None:
             _line(line)
 
 
+def plan(lines: Sequence[str], *, quiet: bool) -> None:
+    """What would be done, before it is asked for; also where nobody can be asked."""
+    if not quiet:
+        for line in lines:
+            _line(line)
+
+
 def confirmed(service: str, source: str, target: str, terminal: bool) -> bool:
     """Asks; without a terminal to ask on, says in one line what to do and is no."""
     if not terminal:

@@ -19,6 +19,7 @@ from provision.migrate import (
     led,
     live,
     present,
+    rolling_back,
     runbook,
     standing,
     steps,
@@ -178,6 +179,7 @@ def _rollback(ask: Asked, ends: Ends, pair: Pair) -> Answer:
         cold.may_go_back(ask, pair, m)
     away = unreached.hold(m, away)
     reached = runbook.reached(live_ones)
+    present.plan(rolling_back.lines(m, reached), quiet=ask.as_json)
     if not ask.yes and not present.confirmed_back(
         m.target.service.name, m.peer, m.target.name, sys.stdin.isatty()
     ):
@@ -207,6 +209,7 @@ def _finalize(ask: Asked, ends: Ends, pair: Pair) -> Answer:
         cold.may_end(ask, pair, m)
     m.hold()
     name = m.target.service.name
+    present.plan(finalize.lines(m, remove_models=ask.remove_models), quiet=ask.as_json)
     if not ask.yes and not present.confirmed_end(name, m.peer, m.target.name, sys.stdin.isatty()):
         return Answer(EXIT_USAGE, {"run": m.run})
     try:

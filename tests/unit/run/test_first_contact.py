@@ -121,14 +121,15 @@ def test_a_second_connection_of_the_same_process_does_not_tell_it_again(tmp_path
     try:
         first_contact.tell(said.append)
         client: Any = pyinfras.SSHClient()
+        policy: Any = pyinfras.AcceptNewPolicy()
         client._host_keys_filename = str(tmp_path / "ssh" / "known_hosts")
         key = Ed25519Key.from_private_key_file(str(_key(tmp_path)))
-        pyinfras.AcceptNewPolicy().missing_host_key(client, "[box]:2222", key)
+        policy.missing_host_key(client, "[box]:2222", key)
         assert client._host_keys.check("[box]:2222", key)
         assert len(said) == 1
         client._host_keys_filename = "/proc/nothing/known_hosts"
         with pytest.raises(SSHException, match="cannot be kept in"):
-            pyinfras.AcceptNewPolicy().missing_host_key(client, "other", key)
+            policy.missing_host_key(client, "other", key)
         assert len(said) == 1
     finally:
         pyinfras.AcceptNewPolicy.missing_host_key = before  # type: ignore[method-assign, unused-ignore]
