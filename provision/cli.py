@@ -37,7 +37,7 @@ Examples:
 \b
 Exit codes: 0 done or in sync, 1 error, 2 usage, bad inventory, or the question was answered with no,
 3 refused (nothing touched), 4 locked by another run, 10 changes pending (plan) or a reboot pending
-(apply, rollback), 130 interrupted, 143 and 129 the same by SIGTERM and SIGHUP.
+(apply, assign, rollback), 130 interrupted, 143 and 129 the same by SIGTERM and SIGHUP.
 """
 
 _inventory = click.argument("inventory")

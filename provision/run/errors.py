@@ -57,6 +57,8 @@ class Away:
     called: str
     cause: str
     next_step: str
+    unresolved: bool = False
+    """Is it the name that is wrong? Then no machine was asked anything."""
 
     @property
     def why(self) -> str:
@@ -72,6 +74,9 @@ class Unreachable(RunError):
     def __init__(self, machines: Sequence[Away], also: str = "") -> None:
         self.machines = tuple(machines)
         self.also = also
+        if self.machines and all(one.unresolved for one in self.machines):
+            # The same mistake as in an inventory that is judged before anything is connected to.
+            self.exit_code = EXIT_USAGE
         super().__init__("\n".join([*map(str, machines), *([also] if also else [])]))
 
     @property

@@ -45,7 +45,8 @@ def _away(machine: Machine, said: str) -> Away:
     if machine.ssh is None:
         return Away(machine.name, machine.name, said, "see whether a shell can be started here")
     cause, look = _read(said, machine.ssh)
-    return Away(machine.name, called(machine), cause, f"{ssh_command(machine.ssh)}{look}")
+    unresolved = said.startswith("Could not resolve hostname")
+    return Away(machine.name, called(machine), cause, f"{ssh_command(machine.ssh)}{look}", unresolved)
 
 
 def _read(said: str, ssh: Ssh) -> tuple[str, str]:

@@ -60,6 +60,11 @@ def rollback(name: str, limit: Sequence[str], wanted: str, yes: bool, as_json: b
 
 def _rollback(name: str, limit: Sequence[str], wanted: str, yes: bool, as_json: bool) -> Answer:
     loaded = inventory.load(name, limit, names=False, files="reach")
+    chosen = loaded.selected(limit).machines
+    if wanted not in {
+        one.name for box in chosen for guest in box.guests if guest.managed for one in guest.services
+    }:
+        raise ValueError(f"--service {wanted}: no service of kpro's in {name} has this name")
     here = {one.name: as_far_as_here(one) for one in loaded.machines}
     with connected(loaded, limit, (), f"rollback {name} --service {wanted}", False, here) as run:
         session: Session = run.session

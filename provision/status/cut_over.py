@@ -12,6 +12,8 @@ from provision.plan import Item
 from provision.stack import under_way
 from provision.stack.under_way import waits
 
+BY_HAND = "nothing by hand: "
+
 
 def kept(name: str, inside: Snapshot | None) -> dict[str, Any]:
     """``cut_over`` of a service: what is at work or was cut off, else None. Raises CouldNotLook."""
@@ -34,7 +36,7 @@ def pending(items: Sequence[Item], guests: Sequence[Mapping[str, Any]]) -> tuple
         for service in guest["services"]
         if (service.get("cut_over") or {}).get("at_work")
     ]
-    told = [f"nothing by hand: {unit} is at work; look again when it has ended" for unit in busy]
+    told = [f"{BY_HAND}{unit} is at work; look again when it has ended" for unit in busy]
     return tuple(dict.fromkeys([*told, *(f"{item.text} [{item.host}]" for item in items if not waits(item))]))
 
 

@@ -131,7 +131,8 @@ def lines(service: dict[str, Any]) -> list[str]:
     if back:
         found.append(f"last way back to what served before: {back['verdict']}, {trial(back)}")
         found += _why(back) if back["verdict"] == "refused" else []
-    found += [f"baseline {reading(one)}" for one in service.get("baselines", ())]
+    # One reading lies under the key of its profile and under that of what it belongs to: it is told once.
+    found += dict.fromkeys(f"baseline {reading(one)}" for one in service.get("baselines", ()))
     found += [f"unread: {text}" for text in service.get("unread", ())]
     return found
 
@@ -165,7 +166,7 @@ def reading(one: dict[str, Any]) -> str:
     to = one.get("belongs_to") or {}
     of = ", ".join(str(part) for part in (to.get("engine"), to.get("model"), *(to.get("gpus") or ())) if part)
     return (
-        f"{one['key']}: {one['tok_s']:.1f} tok/s{at}{length}"
+        f"{one['key'] if one['key'] == baselines.STATED else 'measured'}: {one['tok_s']:.1f} tok/s{at}{length}"
         + (f", {by}" if by else "")
         + run
         + (f" ({of})" if of else "")

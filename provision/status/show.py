@@ -33,7 +33,9 @@ def show(
 def _machine(out: Console, status: Status) -> None:
     word: str = status.state
     if status.state == "pending":
-        word = f"{len(status.pending)} change(s) pending"
+        busy = sum(line.startswith(cut_over.BY_HAND) for line in status.pending)
+        changes = len(status.pending) - busy
+        word = "a cut-over is at work" if busy and not changes else f"{changes} change(s) pending"
     elif status.state == "refused":
         word = f"refused for {len(status.refusals)} reason(s)"
     silent = [said for one in status.migrations if (said := unanswered(one))]

@@ -90,6 +90,9 @@ class Sizes:
     left_out: tuple[str, ...] = ()
 
 
+_UNITS = (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
+
+
 @dataclass(frozen=True)
 class Progress:
     """``rate``: bytes a second, lately; ``eta``: seconds; None: not known yet. ``state``: one of ``none``, ``copying``,
@@ -107,7 +110,11 @@ class Progress:
     @property
     def line(self) -> str:
         share = 100 * self.bytes_done // self.bytes_total if self.bytes_total else 100
-        text = f"{self.bytes_done / 2**30:.2f} of {self.bytes_total / 2**30:.2f} GiB ({share} %)"
+        unit, size = next(((name, size) for name, size in _UNITS if self.bytes_total >= size), ("bytes", 1))
+        digits = 2 if size > 1 else 0
+        text = (
+            f"{self.bytes_done / size:.{digits}f} of {self.bytes_total / size:.{digits}f} {unit} ({share} %)"
+        )
         if self.rate is not None and self.state == "copying":
             text += f", {self.rate / 2**20:.0f} MiB/s"
         if self.eta is not None and self.state == "copying":

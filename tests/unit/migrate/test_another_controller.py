@@ -13,7 +13,7 @@ from provision.inventory import InventoryRefused, load, resolving
 from provision.inventory.here import NO_KEY, as_far_as_here
 from provision.migrate.asked import Asked, both_ends
 from provision.run import rollback, rollback_service, wanted
-from provision.run.errors import Unreachable
+from provision.run.errors import Away, Unreachable
 from provision.spec import Hooks
 
 _FILE = """\
@@ -155,7 +155,7 @@ def test_so_does_provision_rollback_with_and_without_a_service(
 
     def connected(loaded: Any, limit: Any, phases: Any, reason: str, reboot: bool, machines: Any) -> Any:
         stood.extend(machines.values())
-        raise Unreachable("a cannot be reached")
+        raise Unreachable([Away("a", "a", "it is off", "look")])
 
     module = rollback if service is None else rollback_service
     monkeypatch.setattr(module, "connected", connected)

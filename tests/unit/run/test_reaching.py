@@ -138,3 +138,29 @@ def test_what_pyinfra_says_of_a_failed_attempt_is_left_to_the_run(caplog: pytest
     said = [record.getMessage() for record in caplog.records]
     assert [line.split()[0] for line in said] == ["No", "Failed", "after"]
     assert "Permission denied" in said[1]
+
+
+@pytest.mark.parametrize(
+    ("said", "code"),
+    [
+        ({"u1": "Could not resolve hostname ([Errno -2] Name or service not known)"}, 2),
+        ({"u1": REFUSED}, 1),
+        ({"u1": "Could not resolve hostname ([Errno -2] Name or service not known)", "u2": REFUSED}, 1),
+    ],
+)
+def test_a_name_that_is_not_known_is_wrong_usage_as_it_is_where_names_are_judged_first(
+    said: dict[str, str], code: int
+) -> None:
+    assert Unreachable(away(said, (machine("u1"), machine("u2")))).exit_code == code
+
+
+def test_a_machine_without_any_key_here_is_told_as_one_that_lets_nobody_in() -> None:
+    (found,) = away({"u1": "SSH error (No authentication methods available)"}, [machine()])
+    assert "does not let this user in" in found.why
+    assert "authorized_keys" in found.next_step
+
+
+def test_a_key_that_cannot_be_kept_names_the_file() -> None:
+    said = "SSH error (its host key cannot be kept in /x/known_hosts: Not a directory)"
+    (found,) = away({"u1": said}, [machine()])
+    assert found.cause == "its host key cannot be kept in /x/known_hosts: Not a directory"

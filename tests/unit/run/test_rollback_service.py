@@ -197,3 +197,27 @@ def test_what_cannot_be_remembered_without_the_files_of_this_controller_is_said(
     before = rollback_service.Before(machine, HOST, OWN, held, OLDER, "", whole)
     assert rollback_service._go_back(session, before) == ((), 0)
     assert any("is not remembered as taken back" in line for line in lines) is said
+
+
+def test_a_service_that_the_inventory_does_not_have_is_refused_before_anything_is_connected_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tried: list[str] = []
+
+    def connected(*_: Any) -> Any:
+        tried.append("connected")
+        raise RunError("it is off")
+
+    monkeypatch.setattr(rollback_service, "connected", connected)
+    file = tmp_path / "box.py"
+    file.write_text(
+        "from provision.spec import Engine, Guest, Machine, Model, Service, Ssh\n"
+        "machine = Machine(name='box', ssh=Ssh(host='127.0.0.1'), guests=[Guest(name='llm', backend='lxc', "
+        "id='c1', services=[Service(name='tiny', engine=Engine(kind='standin', version='1.0.0'), "
+        "model=Model(repo='kpro/tiny', revision='1' * 40), api_key_file=None)])])\n"
+    )
+    assert rollback_service.rollback(str(file), (), "nosuch", yes=True, as_json=False) == 2
+    assert "--service nosuch: no service of kpro's" in capsys.readouterr().err
+    assert tried == []
+    assert rollback_service.rollback(str(file), (), "tiny", yes=True, as_json=False) == 1
+    assert tried == ["connected"]

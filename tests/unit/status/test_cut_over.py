@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
+from dataclasses import replace
 
 import pytest
+from rich.console import Console
 
 from checks.snapshot import CouldNotLook
 from provision.host.last_run import Begun, LastRun
@@ -13,8 +16,10 @@ from provision.stack import trials, under_way
 from provision.stack.desired import desired_service
 from provision.stack.trials import Trial
 from provision.status import cut_over
+from provision.status.show import show
+from provision.status.state import unreachable
 from tests.unit.plan.seen import Seen
-from tests.unit.status.test_status import GUEST, SERVICE
+from tests.unit.status.test_status import GUEST, MACHINE, SERVICE
 
 NAME, DIGEST = "chat", "d" * 64
 COMMAND = under_way.request(NAME).split(":")[1]
@@ -151,3 +156,17 @@ def test_one_that_only_started_what_was_there_is_over_when_that_was_seen_well() 
         f"{AGAIN.text}: it ended without its run, without a verdict; what serves now was seen well",
     )
     assert cut_over.ended(last(one), guests(seen("inactive", ""), seen_well=False)) == last(one)
+
+
+@pytest.mark.parametrize(
+    ("more", "word"), [((), "a cut-over is at work"), (("start it",), "1 change(s) pending")]
+)
+def test_what_is_at_work_is_no_change_that_is_pending(more: tuple[str, ...], word: str) -> None:
+    out = io.StringIO()
+    pending = (f"{cut_over.BY_HAND}kpro-cutover-chat.service is at work", *more)
+    show(
+        [replace(unreachable(MACHINE, ""), state="pending", pending=pending)],
+        [{}],
+        Console(file=out, width=200),
+    )
+    assert out.getvalue().splitlines()[0] == f"box  {word}"

@@ -78,8 +78,7 @@ def test_the_own_profile_with_its_environment_and_every_reading() -> None:
     )  # fmt: skip
     assert measured["belongs_to"] == TO.as_dict()
     assert (
-        f"baseline {TO.key}: 88.5 tok/s, acceptance length 3.90, 2026-11-29T15:30:00Z, run r7"
-        in told["table"]
+        "baseline measured: 88.5 tok/s, acceptance length 3.90, 2026-11-29T15:30:00Z, run r7" in told["table"]
     )
     assert "RTX A6000" in told["table"]
 
@@ -156,4 +155,7 @@ def test_a_service_that_somebody_else_set_up_shows_what_the_inventory_states_of_
     (one,) = serving.stated(SERVICE)
     assert (one["key"], one["tok_s"], one["concurrency"]) == ("stated", 73.5, 1)
     assert "baseline stated: 73.5 tok/s, by hand" in serving.lines({"baselines": [one]})
+    # The same reading under two keys is one line.
+    twice = [{**one, "key": key} for key in ("ab12", "cd34")]
+    assert serving.lines({"baselines": twice}) == ["baseline measured: 73.5 tok/s, by hand"]
     assert serving.stated(SERVICE.model_copy(update={"baseline": None})) == []

@@ -19,7 +19,7 @@ from provision.inventory.here import as_far_as_here, lacking
 from provision.plan import PHASES, Item, Plan, Refusal, Step
 from provision.planner import Observed
 from provision.run import commands, rollback, rollback_service, wanted
-from provision.run.errors import Unreachable
+from provision.run.errors import Away, Unreachable
 from provision.run.session import Session
 from provision.spec import Engine, Guest, Hub, Machine, Model, Service
 from provision.status import live
@@ -42,7 +42,7 @@ def looks(monkeypatch: pytest.MonkeyPatch, path: Path, folder: Path) -> list[tup
 
     def connected(*_: Any, machines: Any = None, **__: Any) -> Any:
         stood.extend((machines or {}).values())
-        raise Unreachable("a cannot be reached")
+        raise Unreachable([Away("a", "a", "it is off", "look")])
 
     def back_connected(loaded: Any, limit: Any, phases: Any, reason: str, reboot: bool, machines: Any) -> Any:
         return connected(machines=machines)
@@ -190,7 +190,7 @@ def test_status_hands_both_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     def connected(*_: Any, machines: Any, **__: Any) -> Iterator[Any]:
         def plan(machine: Machine, without: Any) -> Plan:
             seen.append((machine is machines["b"], list(without)))
-            raise Unreachable("enough")
+            raise Unreachable([Away("kpro6", "kpro6", "enough", "nothing")])
 
         yield SimpleNamespace(session=SimpleNamespace(plan=plan))
 
