@@ -215,6 +215,7 @@ def test_a_service_that_the_inventory_does_not_have_is_refused_before_anything_i
         "machine = Machine(name='box', ssh=Ssh(host='127.0.0.1'), guests=[Guest(name='llm', backend='lxc', "
         "id='c1', services=[Service(name='tiny', engine=Engine(kind='standin', version='1.0.0'), "
         "model=Model(repo='kpro/tiny', revision='1' * 40), api_key_file=None)])])\n"
+        "metal, guests = machine.pyinfra_groups()\n"
     )
     assert rollback_service.rollback(str(file), (), "nosuch", yes=True, as_json=False) == 2
     assert "--service nosuch: no service of kpro's" in capsys.readouterr().err
