@@ -119,6 +119,8 @@ def test_where_a_migration_stands_is_said_with_the_command_that_goes_on(one: Rec
     ("one", "said"),
     [
         (SOURCE, f"Next: {NAMED} --resume, or --rollback"),
+        (replace(SOURCE, step="gate"), f"NOBODY ANSWERS for chat now: migration {SOURCE.run}"),
+        (replace(SOURCE, back="begun"), f"Next: {NAMED} --rollback"),
         (replace(SOURCE, state="moved"), f"Next: {NAMED} --rollback, or --finalize"),
         (replace(TARGET, state="moved"), f"Next: {NAMED} --finalize, or --rollback brings"),
         (replace(OLD, state="moved"), "Next: provision migrate SOURCE-INVENTORY TARGET-INVENTORY --rollback"),

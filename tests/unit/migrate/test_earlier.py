@@ -90,6 +90,11 @@ ONE_CAUSE: dict[str, tuple[Callable[[], Given], str, str]] = {
         "is open since then",
         "migrate kpro6 kpro5 --resume, or --rollback",
     ),
+    "left between drain and switch": (
+        lambda: moved(green(), "open", step="verify"),
+        "NOBODY ANSWERS for chat now: the migration",
+        "migrate kpro6 kpro5 --resume, or --rollback",
+    ),
     "half back": (
         lambda: moved(green(), "open", back="begun"),
         "is open",
