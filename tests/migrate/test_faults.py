@@ -148,7 +148,7 @@ def test_sigterm_in_the_cut_over_brings_the_source_back_and_ctrl_c_on_top_of_it_
     assert code == 143, said
     assert place.answer(pair.a), said
     assert "NOBODY ANSWERS" not in said
-    assert "--rollback takes it back" in said
+    assert "--resume, or --rollback" in said
     assert "run again" not in said
     back(place)
 
