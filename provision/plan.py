@@ -110,10 +110,16 @@ RECORD_ANEW = "record it anew (provision record HOST FOLDER), or add what is mis
 MAKE_READABLE = "make it readable for the user that kpro connects as, then run again"
 
 
+def lacking_in_record(error: Exception) -> bool:
+    """Could something not be looked at because a recorded tree lacks it? What the tree has is as on the machine, also
+    a program that failed there."""
+    return "the recorded tree has no" in str(error)
+
+
 def make_seen(error: Exception) -> str:
     """The next step where something could not be looked at; of a recorded tree it is another one than of a machine."""
     said = str(error)
-    if "the recorded tree has no" in said:
+    if lacking_in_record(error):
         return RECORD_ANEW
     if said.endswith(": is a folder"):
         return "a file belongs there: correct it; in a recorded tree it stands for a file that could not be read then"

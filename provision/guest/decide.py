@@ -8,7 +8,7 @@ from checks.snapshot import CouldNotLook, Snapshot
 from provision.guest.plain import Container, lxc_plan
 from provision.guest.proxmox.plan import proxmox_plan
 from provision.host import view
-from provision.plan import RECORD_ANEW, Item, Plan, Refusal
+from provision.plan import RECORD_ANEW, Item, Plan, Refusal, lacking_in_record
 from provision.spec import Guest, Machine
 
 __all__ = ["Container", "container_plan"]
@@ -28,7 +28,7 @@ def container_plan(machine: Machine, guest: Guest, snapshot: Snapshot, metal: Se
             str(error),
             "a container in an unknown state is never taken for absent",
             RECORD_ANEW
-            if snapshot.is_record
+            if lacking_in_record(error)
             else f"look at it: {'pct status' if guest.backend == 'pct' else 'lxc-info -n'} {guest.id}",
         )
         return Plan(machine.name, (), (refusal,))

@@ -45,3 +45,14 @@ def test_a_plan_says_when_nobody_can_tell_which_kernel_boots_next(repo_root: Pat
     assert not any(said in note for note in plan(tree, repo_root).notes)
     shutil.rmtree(tree / "boot")
     assert any(said in note and "6.17.13-2-pve alone" in note for note in plan(tree, repo_root).notes)
+
+
+def test_a_program_that_failed_on_the_machine_is_no_lack_of_its_record(repo_root: Path, tree: Path) -> None:
+    (tree / ".kpro/cmd/pct-status-105.rc").write_text("127\n")
+    (tree / ".kpro/cmd/pct-status-105.out").write_text("sh: 1: pct: not found\n")
+    (refused,) = plan(tree, repo_root).refusals
+    assert "pct status 105 ended with 127" in refused.seen
+    assert refused.next_step == "look at it: pct status 105"
+    (tree / ".kpro/cmd/pct-status-105.out").unlink()
+    (refused,) = plan(tree, repo_root).refusals
+    assert refused.next_step == RECORD_ANEW

@@ -213,8 +213,8 @@ def _without(tools: set[str], folder: Path) -> str:
         ("--browser", {"chromium", "chromium-headless-shell"}, "chromium-headless-shell"),
         (
             "--tests",
-            {"ssh", "zstd", "pkill", "strace", "rsync", "gcc"},
-            "openssh-client zstd procps strace rsync gcc",
+            {"ssh", "zstd", "pkill", "strace", "rsync", "xz", "gcc"},
+            "openssh-client zstd procps strace rsync xz-utils gcc",
         ),
     ],
 )
