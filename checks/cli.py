@@ -97,7 +97,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         standard.complain("provcheck: interrupted, no verdict")
         return told.code
     except OSError as error:
-        standard.forget(sys.stdout)
+        standard.forget()
         standard.complain(f"provcheck: no verdict, the machine refused what a check needs: {error}")
         return EXIT_UNKNOWN
 

@@ -6,7 +6,7 @@ import errno
 import io
 import os
 import sys
-from typing import Any, TextIO
+from typing import Any
 
 CLOSED: set[str] = set()
 """Names of those that the caller had closed: what is written there is lost, and no error tells of it."""
@@ -65,24 +65,20 @@ def flushed() -> OSError | None:
     try:
         sys.stdout.flush()
     except OSError as error:
-        forget(sys.stdout)
+        forget()
         return error
     return None
 
 
 def complain(line: str) -> None:
-    """A line on stderr. Where that cannot be written, nobody can be told, and the exit code stays what it is: what is
-    left in a stream would fail again when the interpreter ends, which then ends with 120."""
-    try:
-        print(line, file=sys.stderr, flush=True)  # noqa: T201
-    except OSError:
-        forget(sys.stderr)
+    """A line on stderr, at once."""
+    print(line, file=sys.stderr, flush=True)  # noqa: T201
 
 
-def forget(stream: TextIO) -> None:
-    """What the stream still holds goes nowhere."""
+def forget() -> None:
+    """What stdout still holds goes nowhere."""
     try:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-        stream.flush()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.stdout.flush()
     except (OSError, ValueError):
         return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import shlex
 import signal
 import sys
@@ -53,10 +52,8 @@ class Entry(click.Group):
             what = (
                 str(error) if error.filename else f"the output cannot be written: {error.strerror or error}"
             )
-            with contextlib.suppress(OSError):
-                click.echo(f"error: {what}", err=True)
-                sys.stderr.flush()
-            standard.forget(sys.stdout)
+            standard.complain(f"error: {what}")
+            standard.forget()
             sys.exit(1)
 
 

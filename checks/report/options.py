@@ -242,7 +242,7 @@ def _printed(text: str) -> str | None:
         sys.stdout.flush()
     except OSError as error:
         # What is still buffered would be tried again, and fail again, when the interpreter ends.
-        standard.forget(sys.stdout)
+        standard.forget()
         return None if error.errno == errno.EPIPE else error.strerror
     return None
 

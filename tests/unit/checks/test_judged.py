@@ -11,6 +11,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from checks import grammar
 from checks.asking import all_of
 from checks.cli import COMMANDS
 from checks.errors import BadInput
@@ -301,3 +302,13 @@ def test_all_of_tells_each_reason_once_and_nothing_where_all_is_well() -> None:
         ask_three()
     with all_of() as ask:
         assert ask(str, 5) == "5"
+
+
+def test_every_option_that_is_never_suggested_is_one() -> None:
+    from checks.drafter.command import command as drafter
+    from provision.cli import main
+
+    options = {
+        word for command in (*main.commands.values(), drafter) for one in command.params for word in one.opts
+    }
+    assert options >= grammar.WIDENS
